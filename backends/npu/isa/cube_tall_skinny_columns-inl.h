@@ -231,7 +231,7 @@ class OuterSums {
     wide_.dst = buffer;
   }
 
-  // Those of lanes [first, first + count), at most kOuterRows.
+  // The sums of lanes [first, first + count), at most kOuterRows.
   void compute(size_t first, size_t count, float* sums) {
     wide_.first = first;
     wide_.count = count;
