@@ -318,8 +318,10 @@ TEST_CASE("checkpoints: a full and a read-only disk lose neither the training no
   const char* read_only = R"(
     exec unshare -m bash -c 'mount -t tmpfs none "$RUNS" || exit 99
       "$0" "$@" & until ls "$RUNS"/step-* > "$METRICS.list" 2>&1; do sleep 0.01; done
-      until mount -o remount,ro "$RUNS" 2> "$METRICS.list"; do sleep 0.001; done
-      wait $!; echo "exit $?"
+      until kill -STOP $! && mount -o remount,ro "$RUNS" 2> "$METRICS.list"; do
+        kill -CONT $!; sleep 0.001
+      done
+      kill -CONT $!; wait $!; echo "exit $?"
       "$0" "$@"; echo "exit $?"
       mount -o remount,rw "$RUNS"
       "$0" train --quiet --resume "$RUNS" --checkpoint "$RUNS" --steps 3000 --metrics "$METRICS" \

@@ -86,7 +86,8 @@ left_over() {
 }
 not_alive() { ! alive "$1"; }
 
-# The checkpoint that there was before a rank was lost: rank 0 may write its first one while the launcher tells of the loss.
+# Set where the launcher knew of a checkpoint before a rank was lost: surely where there were two, since it hears of one when
+# its folder, too, is on the disk.
 had=
 last_checkpoint() { ls "$case/saved" 2>/dev/null | grep '^step-.*safetensors$' | tail -n 1; }
 
@@ -173,7 +174,7 @@ lose() {
   esac
   [ $delay = 0 ] || pause $delay
   begin=$SECONDS
-  had=$(last_checkpoint)
+  had=$(ls "$case/saved" 2>/dev/null | grep '^step-.*safetensors$' | sed -n 2p)
   kill "-$1" "$(cat "$case/rank.pid.$rank" 2>/dev/null)" 2>/dev/null
   end_job
   if [ "$2" = "at exit" ] && [ $code = 0 ]; then
