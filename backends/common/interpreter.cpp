@@ -253,7 +253,9 @@ void Interpreter::run(LaunchArgs& args) {
         if (tells) offer_to_go_on(args);
         if (!(args.observer == nullptr ? run_and_place(task, args) : run_shown(task, args)))
           next = give_up_step(args);
+        // A sum of another group takes no part in it.
         if (tells) all_go_on_ = ranks_->ballot().all_sure();
+        if (tells) ranks_->ballot().offer(false);
         break;
       }
     }
@@ -300,7 +302,7 @@ bool Interpreter::leaves(LoopVote own) {
 // A rank is sure to go on where nothing but the step itself can keep it from the next one.
 void Interpreter::offer_to_go_on(const LaunchArgs& args) {
   ranks_->ballot().offer(args.report.steps + 1 < args.steps && !stop_asked_for(args) &&
-                         !list_.own_stop_value &&
+                         !list_.has_stop_value &&
                          (!takes_elements_ || has_next_element(*args.queue)));
 }
 
@@ -321,8 +323,6 @@ bool Interpreter::jumps(const Task& task, LaunchArgs& args) {
     case Jump::kStepsDone: {
       const bool done = report.steps >= args.steps;
       report.stopped = argument != nullptr && read<uint8_t>(argument) != 0;
-      // All ranks have the same stop value where they were sure to go on.
-      if (report.stopped) all_go_on_ = false;
       const bool stop = !all_go_on_ && stop_asked_for(args);
       if (stop && !done) report.cancelled = true;
       return leaves_before_element(stop             ? LoopVote::kStop

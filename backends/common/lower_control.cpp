@@ -7,7 +7,6 @@
 #include "keel/backends/common/lowering.h"
 #include "keel/backends/common/task_text.h"
 #include "keel/graph/control/control_flow.h"
-#include "keel/graph/ir/all_reduce_attributes.h"
 #include "keel/graph/ir/label.h"
 #include "keel/graph/ir/member_names.h"
 
@@ -185,7 +184,7 @@ void Lowering::keep_alive_through(int64_t begin, int64_t end) {
 void Lowering::lower_step_end(const Node& node) {
   if (&node != boundary_ || node.data_inputs().empty()) return;
   stop_value_ = storage_of(node.input(0));
-  list_.own_stop_value = !follows_from_sums(node.input(0));
+  list_.has_stop_value = true;
   const Space space = list_.table[stop_value_].space;
   if (space == Space::kScratch || space == Space::kOutput || space == Space::kConstant) return;
   const uint32_t kept = new_scratch(list_.table[stop_value_].bytes, false);

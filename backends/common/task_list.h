@@ -104,8 +104,8 @@ struct TaskList {
   std::vector<std::pair<size_t, Tensor>> constants;
   uint32_t most_arguments = 0;
   std::vector<uint32_t> status_tasks;  // for each status word the task that raises it
-  // The stop value of a sunk step is not known to be the same on all ranks (follows_from_sums).
-  bool own_stop_value = false;
+  // The sunk step may stop the loop by a value of its own, which other ranks need not have.
+  bool has_stop_value = false;
   ProgramInfo info;
 };
 

@@ -11,9 +11,12 @@ namespace keel {
 
 class StepBallot {
  public:
-  // Says, for the next sum that carries the ballot, whether this rank is sure to go on. A rank that
-  // says nothing is not sure.
-  void offer(bool sure) noexcept { sure_ = sure; }
+  // Says, for the next sum that carries the ballot, whether this rank is sure to go on; what an
+  // earlier sum said is over. A rank that says nothing is not sure.
+  void offer(bool sure) noexcept {
+    sure_ = sure;
+    all_sure_ = false;
+  }
   // Returns whether all ranks were sure in the last sum that carried the ballot; says so once.
   bool all_sure() noexcept { return std::exchange(all_sure_, false); }
 

@@ -16,7 +16,6 @@
 namespace keel {
 
 class Node;
-class Value;
 
 struct AllReduceAttributes {
   int64_t ranks = 1;
@@ -37,10 +36,6 @@ struct AllReduceAttributes {
 
 // Returns what a node has that sums or gathers so; null for every other node.
 KEEL_API const AllReduceAttributes* all_reduce_of(const Node& node);
-
-// Returns whether all ranks have the same bits of a value because nothing but sums over the ranks
-// and constants leads to it.
-KEEL_API bool follows_from_sums(Value value);
 
 // "bucket 1 of 3", as people count.
 KEEL_API std::string bucket_text(const AllReduceAttributes& attributes);

@@ -137,7 +137,8 @@ int64_t ProductPhase::place_of(int64_t row) const {
 
 std::string why_no_phases(const Node& product) {
   const auto g = geometry_of(product);
-  if (!g || g->depthwise() || stride_of(g->windows[0]) * stride_of(g->windows[1]) == 1)
+  const auto steps = [](const WindowAxis& w) { return stride_of(w) != 1; };
+  if (!g || g->depthwise() || std::none_of(g->windows.begin(), g->windows.end(), steps))
     return "only gradients for images with a stride have phases";
   if (product.as<Conv2dGradientAttributes>().layout != kChannelsLast)
     return "the phases of a stride are products of images in NHWC";

@@ -327,7 +327,7 @@ make_data
 moments=("rendezvous" "in a bucket" "between steps" "in a save" "at exit")
 transports=(memory sockets)
 for ((i = 0; i < kills; i++)); do KEEL_RANK_TRANSPORT=${transports[i / 5 % 2]} lose KILL "${moments[i % 5]}"; done
-for ((i = 0; i < stops; i++)); do KEEL_RANK_TRANSPORT=${transports[i / 2 % 2]} lose STOP "${moments[(i + 1) % 2]}"; done
+for ((i = 0; i < stops; i++)); do KEEL_RANK_TRANSPORT=${transports[i / 2 % 2]} lose STOP "${moments[(i + 1) % 3]}"; done
 kill_launcher
 without_launcher
 strangers

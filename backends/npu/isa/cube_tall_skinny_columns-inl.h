@@ -432,7 +432,7 @@ void tall_skinny_outer(const TallSkinnyCall& call) {
   float* buffer = narrow + tall_skinny_padded_k(call.problem.k) * kNarrowStride + kPackSlack;
   pack.dst = narrow;
   size_t i = sides.wide_begin();
-  if (pack.count <= kFewColumns) {
+  if (pack.count <= kFewColumns && call.problem.parts == 1) {
     const PackCall wide = sides.wide();
     Operands::loaded_once(wide, FewOuter<Operands, kSwapped>{sides, wide, narrow, pack.count, i});
     if (i == sides.wide_end()) return;

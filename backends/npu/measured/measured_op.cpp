@@ -58,9 +58,10 @@ std::optional<int64_t> MeasuredOp::fixed_blocks(const Preset& preset) const {
   if (parts_ == 0) return std::nullopt;
   const int64_t cores = product_ ? preset.cube_cores : preset.vector_cores;
   if (deal_ == Deal::kAny) return std::min(parts_, cores);
-  int64_t of_a_core = divide_up(parts_, cores);
-  while (deal_ == Deal::kEqual && parts_ % of_a_core != 0) ++of_a_core;
-  return divide_up(parts_, of_a_core);
+  int64_t blocks = std::min(parts_, cores);
+  if (deal_ != Deal::kEqual) return divide_up(parts_, divide_up(parts_, cores));
+  while (parts_ % blocks != 0) --blocks;
+  return blocks;
 }
 
 NodeWork MeasuredOp::work(const Preset& preset) const {

@@ -164,8 +164,9 @@ TEST_CASE("rank votes: an element that comes late is waited for") {
     const LoopReport report = model.run("cpu", 40, queue);
     producer.join();
     CHECK(report.steps == 40);
-    // Rank 1 is never sure from the fifth step on.
-    CHECK(model.votes() == 37);
+    // Rank 1 is seldom sure from the fifth step on: an element may come before the step's sum.
+    CHECK(model.votes() > 2);
+    CHECK(model.votes() <= 37);
   }));
 }
 
@@ -192,7 +193,7 @@ TEST_CASE("rank votes: a stop that one rank is asked for ends all behind one ste
   }
 }
 
-TEST_CASE("rank votes: a stop value that sums lead to needs none between steps") {
+TEST_CASE("rank votes: a stop value that sums lead to is voted for behind each step") {
   for (const std::string backend : kBackends) {
     for (const bool fused : {true, false}) {
       CAPTURE(backend);
@@ -215,7 +216,7 @@ TEST_CASE("rank votes: a stop value that sums lead to needs none between steps")
         // In step k, from 0, w is 2 k on each rank: 8 k + 1 > 40 in the sixth.
         CHECK(report.steps == 6);
         CHECK(report.verdict == LoopVote::kStopWhen);
-        CHECK(model.votes() == 2);
+        CHECK(model.votes() == 7);
       }));
     }
   }
@@ -237,19 +238,38 @@ TEST_CASE("rank votes: a stop value of one rank's own is voted for behind each s
   }
 }
 
-TEST_CASE("rank votes: what sums and constants lead to is the same on all ranks") {
-  const auto groups = make_local_groups(2);
-  Graph graph;
-  const Value x = graph.input("x", f32, {2});
-  const Value w = graph.state("w", zeros({2}));
-  const Values sums = all_reduce({x, w}, groups[0]);
-  CHECK(follows_from_sums(sums[0]));
-  CHECK(follows_from_sums(greater(sum(sums[0] * 2.0f + sums[1]), 1.0f)));
-  CHECK(follows_from_sums(graph.constant(Tensor::scalar(true))));
-  CHECK(!follows_from_sums(x));
-  CHECK(!follows_from_sums(greater(sum(w), 1.0f)));
-  CHECK(!follows_from_sums(greater(sum(sums[0] + w), 1.0f)));
-  CHECK(!follows_from_sums(greater(sum(sums[0] + sum(x)), 1.0f)));
+TEST_CASE(
+    "rank votes: ranks whose sums stop them at other thresholds or not at all leave together") {
+  for (const std::string backend : kBackends) {
+    for (const bool one_has_none : {false, true}) {
+      CAPTURE(backend);
+      CAPTURE(one_has_none);
+      none_failed(run_ranks(2, [&](const std::shared_ptr<Group>& group) {
+        Counting model(group);
+        const bool first = group->rank() == 1;
+        const Value far = all_reduce({model.w}, group, {.bucket = 0, .buckets = 2})[0];
+        if (first || !one_has_none) model.stop_when = greater(sum(far), first ? 9.0f : 900.0f);
+        if (one_has_none) model.fetches = {sum(far)};
+        const LoopReport report = model.run(backend, 1000);
+        // In step k, from 0, w is 2 k on each rank: 4 k > 9 in the fourth.
+        CHECK(report.steps == 4);
+        CHECK(report.stopped == first);
+        CHECK(report.verdict == LoopVote::kStopWhen);
+      }));
+    }
+  }
+}
+
+TEST_CASE("rank votes: a last sum of another group says nothing of the ranks of the loop") {
+  const auto others = make_local_groups(2);
+  none_failed(run_ranks(2, [&](const std::shared_ptr<Group>& group) {
+    Counting model(group);
+    const auto& other = others[static_cast<size_t>(group->rank())];
+    model.fetches = {sum(all_reduce({model.total}, other)[0])};
+    const LoopReport report = model.run("cpu", 10);
+    CHECK(report.steps == 10);
+    CHECK(model.votes() == 11);
+  }));
 }
 
 TEST_SUITE_END();
