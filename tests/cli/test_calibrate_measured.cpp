@@ -43,9 +43,8 @@ TEST_CASE("calibrate: a table of measurements is compared by class as text JSON 
       run_tool({"calibrate", "--measured", table.path("op_summary_0.csv"), "--json",
                 table.path("out.json"), "--html", table.path("out.html")});
   REQUIRE_MESSAGE(result.exit_code == 0, result.err);
-  for (const char* part :
-       {"3 rows, 2 of them mapped", "ascend910-30c", "products", "element-wise", "Mystery",
-        "1 rows without a duration", "% of what is missing", "not mapped"}) {
+  for (const char* part : {"3 rows, 2 of them mapped", "ascend910-30c", "products", "element-wise",
+                           "Mystery", "1 rows without a duration"}) {
     CAPTURE(part);
     CHECK(contains(result.out, part));
   }
@@ -60,8 +59,6 @@ TEST_CASE("calibrate: a table of measurements is compared by class as text JSON 
   CHECK(json.at("rows")[0].at("cold_us") >= json.at("rows")[0].at("modelled_us"));
   CHECK(json.at("classes").back().at("rows") == 2);
   CHECK(json.at("sums").at("910-30c").at("one_sided") == 0);
-  CHECK(json.at("sums").at("910-30c").at("classes").at("products").at("measured_us") == 50.0);
-  CHECK(json.at("sums").at("910-30c").at("unmapped_types").at("Mystery").at("rows") == 1);
   const std::string page = read_text(table.path("out.html"));
   for (const char* part : {"<svg", "measured us", "Mystery", "MatMul 1024,1024"}) {
     CAPTURE(part);

@@ -63,8 +63,6 @@ struct VectorWork {
   int64_t run_in = 0, run_out = 0;
   int64_t row_in = 0, row_out = 0;
   bool aligned = true;  // rows are whole multiples of 512 B
-  // Sums and the like within single rows: what follows one waits until the lanes have met.
-  int64_t row_reductions = 0;
   bool double_buffer = true;
   int64_t cached_bytes = 0;  // of bytes_in, known to be in L2
   int64_t cached_out = 0;    // of bytes_out, that stay in L2
@@ -98,8 +96,6 @@ struct CubeWork {
   // it. The parts that C is cut into then have whole rows.
   bool whole_rows = false;
   int64_t row_bytes_in = 0, row_bytes_out = 0;
-  // The cube waits until a tile has been through the epilogue, as where L0C holds one result.
-  bool serial_epilogue = false;
   double warm = 0;  // the share of operands and results that is in L2 and stays there
 };
 CubeWork cube_work(int64_t m, int64_t n, int64_t k, DType dtype);

@@ -63,9 +63,7 @@ TaskPrice price_vector(const Preset& preset, const VectorWork& work, int64_t blo
       core_transfer_ns(preset, bytes_out, tiles * work.stores, work.row_out, work.aligned);
   const int64_t cycles =
       ceil_div(checked_mul(elements, work.pass_bytes), preset.vector_bytes_per_cycle);
-  const double waits = share(work.row_reductions) * preset.row_reduction_ns;
-  const double compute =
-      static_cast<double>(cycles) / preset.clock_ghz() / preset.vector_share + waits;
+  const double compute = static_cast<double>(cycles) / preset.clock_ghz() / preset.vector_share;
   const double scalar = n * static_cast<double>(preset.scalar_cycles_per_tile) / preset.clock_ghz();
 
   const double repeated =

@@ -65,11 +65,10 @@ Split as_tiles(VectorWork work) {
 }
 
 void cut_rows(const Preset& preset, int64_t row_elements, int64_t elements, int64_t size,
-              int64_t reductions, Split& split) {
+              Split& split) {
   VectorWork& work = split.work;
   const int64_t count = row_elements == 0 ? 0 : elements / row_elements;
   work.units = std::max<int64_t>(1, count);
-  work.row_reductions = checked_mul(count, reductions);
   work.elements_per_unit = elements / work.units;
   work.tile_elements = tile_that_fits(preset, 5 * size);
   // A row that does not fit, with the others that it is computed with, is read a second time.
@@ -80,15 +79,13 @@ void cut_rows(const Preset& preset, int64_t row_elements, int64_t elements, int6
   split.reason = std::to_string(count) + (count == 1 ? " row" : " rows");
 }
 
-Split row_work(const Preset& preset, const Node& node, const Type& wide, int64_t row_elements,
-               int64_t reductions) {
+Split row_work(const Preset& preset, const Node& node, const Type& wide, int64_t row_elements) {
   Split split;
   VectorWork& work = split.work;
   add_traffic(node, work);
   work.pass_bytes = passes_of(node) * lane_bytes(wide.dtype);
   work.instructions = passes_of(node);
-  cut_rows(preset, row_elements, wide.shape.num_elements(), size_in_bytes(wide.dtype), reductions,
-           split);
+  cut_rows(preset, row_elements, wide.shape.num_elements(), size_in_bytes(wide.dtype), split);
   return split;
 }
 

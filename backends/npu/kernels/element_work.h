@@ -28,15 +28,13 @@ std::vector<Type> types_of(const Node& node, const std::vector<size_t>& inputs);
 // Work in evenly cut units.
 Split as_tiles(VectorWork work);
 
-// Cuts work over so many elements by rows, each computed by itself; `size` is an element's bytes,
-// `reductions` how many of them a row waits for, one after the other.
+// Cuts work over so many elements by rows, each computed by itself; `size` is an element's bytes.
 void cut_rows(const Preset& preset, int64_t row_elements, int64_t elements, int64_t size,
-              int64_t reductions, Split& split);
+              Split& split);
 
 // Returns an op that computes each row of `row_elements` by itself, `wide` being its widest
 // operand.
-Split row_work(const Preset& preset, const Node& node, const Type& wide, int64_t row_elements,
-               int64_t reductions);
+Split row_work(const Preset& preset, const Node& node, const Type& wide, int64_t row_elements);
 
 }  // namespace keel::npu
 

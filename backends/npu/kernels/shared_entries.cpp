@@ -137,7 +137,7 @@ NodeWork argmax_work(const WorkRequest& r) {
   const Node& node = r.anchored.node();
   const Type type = node.input(0).type();
   const int64_t results = std::max<int64_t>(1, node.type().shape.num_elements());
-  return {{}, {row_work(r.preset, node, type, type.shape.num_elements() / results, 1)}};
+  return {{}, {row_work(r.preset, node, type, type.shape.num_elements() / results)}};
 }
 
 // A key is compared with one of the table in each round of a binary search; the table itself is
@@ -160,7 +160,7 @@ NodeWork ordering_work(const WorkRequest& r) {
   const Node& node = r.anchored.node();
   const Type type = node.input(0).type();
   const int64_t count = type.shape[static_cast<size_t>(node.as<Attributes>().axis)];
-  Split split = row_work(r.preset, node, type, count, 0);
+  Split split = row_work(r.preset, node, type, count);
   int64_t rounds = 0;
   for (int64_t sorted = 32; sorted < count; sorted = checked_mul(sorted, 4)) ++rounds;
   split.work.pass_bytes = checked_mul(split.work.pass_bytes, 1 + rounds);

@@ -11,8 +11,6 @@
 namespace keel::npu {
 namespace {
 
-constexpr int64_t kRowReductions = 2;  // the largest, and the sum of what is made with it
-
 Support supports_softmax(const AnchoredNode& anchored) {
   return vector::supports_softmax(anchored.node());
 }
@@ -24,7 +22,7 @@ KernelPlan plan_softmax(const AnchoredNode& anchored, const PlanRequest&) {
 NodeWork softmax_work(const WorkRequest& request) {
   const Node& node = request.anchored.node();
   const Type type = node.input(0).type();
-  return {{}, {row_work(request.preset, node, type, last_dim(type), kRowReductions)}};
+  return {{}, {row_work(request.preset, node, type, last_dim(type))}};
 }
 
 KernelEntry softmax_entry(std::string_view op, int64_t passes) {

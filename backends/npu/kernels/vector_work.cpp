@@ -50,7 +50,6 @@ VectorWork reduction_base(const Preset& preset, const AnchoredNode& fused,
   if (dtype == f16 || dtype == bf16)
     work.pass_bytes = (passes + vector::instruction_passes("cast")) * lane_bytes(f32);
   work.instructions = 1;
-  if (numeric.last_reduced() && numeric.results() > 1) work.row_reductions = numeric.results();
   // The operand twice, and accumulators as wide as f32.
   work.tile_elements = tile_that_fits(preset, 2 * size_in_bytes(dtype) + 4);
   if (!fused.has_prologue(0)) return work;

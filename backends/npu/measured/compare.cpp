@@ -48,17 +48,6 @@ std::vector<ClassSummary> summaries(const std::vector<ComparedRow>& rows,
   return list;
 }
 
-// Adds times; rows are counted by the caller.
-void add_to(SumPart& part, const ComparedRow& compared) {
-  const auto times = static_cast<double>(compared.row->count);
-  part.modelled_us += times * compared.modelled_us();
-  part.measured_us += times * compared.row->us;
-  if (!compared.one_sided) return;
-  part.one_sided += compared.row->count;
-  part.one_sided_modelled_us += times * compared.modelled_us();
-  part.one_sided_measured_us += times * compared.row->us;
-}
-
 ComparedRow compare_row(const MeasuredRow& row, const MeasuredOp& op, const Preset& preset) {
   ComparedRow compared;
   compared.row = &row;
@@ -150,21 +139,21 @@ Comparison compare(const MeasuredTable& table, const PresetOfDevice& preset_of) 
     }
     GroupSum& sum = result.sums[group_of(row)];
     sum.rows += row.count;
+    const auto times = static_cast<double>(row.count);
     if (!compared) {
-      const double us = static_cast<double>(row.count) * row.us;
       sum.unmapped += row.count;
-      sum.unmapped_us += us;
-      SumPart& type = sum.unmapped_types[row.type];
-      type.rows += row.count;
-      type.measured_us += us;
+      sum.unmapped_us += times * row.us;
       ++result.unmapped[row.type];
       result.why_not.emplace(row.type, why_not);
       continue;
     }
-    add_to(sum, *compared);
-    SumPart& of_class = sum.classes[name_of(compared->kind)];
-    of_class.rows += row.count;
-    add_to(of_class, *compared);
+    sum.modelled_us += times * compared->modelled_us();
+    sum.measured_us += times * row.us;
+    if (compared->one_sided) {
+      sum.one_sided += row.count;
+      sum.one_sided_modelled_us += times * compared->modelled_us();
+      sum.one_sided_measured_us += times * row.us;
+    }
     result.rows.push_back(std::move(*compared));
   }
   result.classes = summaries(result.rows, [](const ComparedRow&) { return true; });

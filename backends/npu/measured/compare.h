@@ -53,24 +53,14 @@ struct ClassSummary {
   std::vector<size_t> worst;                      // up to five, the worst first
 };
 
-// Ops one after the other, each as often as it is in the table.
-struct SumPart {
-  int64_t rows = 0;
-  double modelled_us = 0, measured_us = 0;
-  // Bad kernels among them.
+// The ops of a net or a step, one after the other, each as often as it is in the table.
+struct GroupSum {
+  int64_t rows = 0, unmapped = 0;
+  double modelled_us = 0, measured_us = 0;  // of those that are mapped
+  double unmapped_us = 0;                   // measured
+  // Bad kernels among those that are mapped.
   int64_t one_sided = 0;
   double one_sided_modelled_us = 0, one_sided_measured_us = 0;
-
-  // Returns what the model leaves out of the measured time; below 0 where it is slower.
-  double missing_us() const { return measured_us - modelled_us; }
-};
-
-// The ops of a net or a step; times are of those that are mapped, rows of all.
-struct GroupSum : SumPart {
-  int64_t unmapped = 0;
-  double unmapped_us = 0;                         // measured
-  std::map<std::string, SumPart> classes;         // by name
-  std::map<std::string, SumPart> unmapped_types;  // OP types without a launch, as measured
 };
 
 struct Comparison {

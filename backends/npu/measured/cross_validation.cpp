@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "keel/backends/npu/measured/compare.h"
-#include "keel/backends/npu/measured/fit_knobs.h"
 
 namespace keel::npu {
 namespace {
@@ -34,19 +33,6 @@ double value_in(const Fit& fit, const std::string& name, double otherwise) {
   return otherwise;
 }
 
-// Lets the other fit have each value of the part's own, one at a time.
-void add_regained(const MeasuredTable& table, const Preset& other, CrossValidation& v) {
-  for (CrossValidation::Difference& p : v.parameters) {
-    if (p.own == p.other) continue;
-    for (const Knob& knob : knobs()) {
-      if (knob.name != p.name) continue;
-      Preset mixed = other;
-      knob.set(mixed, p.own);
-      p.regained = share_met(summary_of(table, mixed)) - v.met;
-    }
-  }
-}
-
 std::vector<CrossValidation::Difference> differences(const Fit& own, const Fit& other) {
   std::vector<CrossValidation::Difference> list;
   for (const FittedParameter& p : own.parameters)
@@ -61,13 +47,6 @@ std::vector<CrossValidation::Difference> differences(const Fit& own, const Fit& 
 
 }  // namespace
 
-const CrossValidation::Difference* CrossValidation::overfitted() const {
-  const auto most =
-      std::max_element(parameters.begin(), parameters.end(),
-                       [](const auto& a, const auto& b) { return a.regained < b.regained; });
-  return loss() > kMostLoss && most != parameters.end() && most->regained > 0 ? &*most : nullptr;
-}
-
 std::vector<CrossValidation> cross_validate(const MeasuredTable& table, const Preset& start,
                                             const TablePart& first, const TablePart& second) {
   const TablePart* parts[] = {&first, &second};
@@ -80,7 +59,6 @@ std::vector<CrossValidation> cross_validate(const MeasuredTable& table, const Pr
     const ClassSummary from_other = summary_of(tables[predicted], fits[other].preset);
     list.push_back({parts[other]->name, parts[predicted]->name, own.rows, share_met(own),
                     share_met(from_other), differences(fits[predicted], fits[other])});
-    add_regained(tables[predicted], fits[other].preset, list.back());
   }
   return list;
 }

@@ -12,8 +12,6 @@
 
 namespace keel::npu {
 
-inline constexpr double kMostLoss = 0.05;  // of the share within the bounds
-
 struct CrossValidation {
   std::string fitted_on, predicted;  // the names of the parts
   int64_t rows = 0;                  // mapped ones of the part that is predicted
@@ -23,14 +21,10 @@ struct CrossValidation {
   struct Difference {
     std::string name;
     double own = 0, other = 0;
-    double regained = 0;  // share met, if the other fit had this one value of the part's own
   };
   std::vector<Difference> parameters;
 
   double loss() const { return met_by_own - met; }
-  // Returns the parameter that the other fit has fitted too closely to its own rows: where the loss
-  // is above kMostLoss, the one that regains most of it. Null: none.
-  KEEL_API const Difference* overfitted() const;
 };
 
 struct TablePart {

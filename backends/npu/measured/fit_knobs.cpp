@@ -30,8 +30,6 @@ std::span<const Knob> knobs() {
        [](Preset& p, double v) { p.gm_ub_gb_per_s = v; }},
       {"gm_ub_row_ns", 0, 100, 2, [](const Preset& p) { return p.gm_ub_row_ns; },
        [](Preset& p, double v) { p.gm_ub_row_ns = v; }},
-      {"row_reduction_ns", 0, 1000, 100, [](const Preset& p) { return p.row_reduction_ns; },
-       [](Preset& p, double v) { p.row_reduction_ns = v; }},
       {"vector_share", 0.02, 1, 0.7, [](const Preset& p) { return p.vector_share; },
        [](Preset& p, double v) { p.vector_share = v; }},
       {"hbm_efficiency", 0.2, 1, 0.8, memory_share, set_memory_share},

@@ -63,31 +63,17 @@ Type type_of(const MeasuredTensor& tensor) {
 MeasuredOp elementwise_op(MeasuredClass kind, std::vector<std::string> instructions,
                           const std::vector<MeasuredTensor>& inputs,
                           const std::vector<MeasuredTensor>& outputs) {
-  return item_op(kind, std::move(instructions), inputs, outputs, 0);
-}
-
-MeasuredOp item_op(MeasuredClass kind, std::vector<std::string> instructions,
-                   const std::vector<MeasuredTensor>& inputs,
-                   const std::vector<MeasuredTensor>& outputs, int64_t items) {
   VectorRecipe recipe;
-  recipe.items = items;
   recipe.instructions = std::move(instructions);
   for (const MeasuredTensor& tensor : inputs) {
     recipe.inputs.push_back(type_of(tensor));
     recipe.elements = std::max(recipe.elements, tensor.elements());
   }
-  int64_t result = 0;  // bytes of the widest
   for (const MeasuredTensor& tensor : outputs) {
     recipe.outputs.push_back(type_of(tensor));
     recipe.elements = std::max(recipe.elements, tensor.elements());
-    result = std::max(result, bytes_of(recipe.outputs.back()));
   }
-  MeasuredOp op(kind, std::move(recipe));
-  if (items > 0)
-    op.set_parts(items, Deal::kEven);
-  else
-    op.set_parts(std::max<int64_t>(1, divide_up(result, kResultBytesOfABlock)));
-  return op;
+  return {kind, std::move(recipe)};
 }
 
 std::vector<int64_t> plain_dims(const MeasuredTensor& tensor) {
@@ -155,9 +141,8 @@ MeasuredOp op_of_columns(const MeasuredRow& row) {
     return {MeasuredClass::kTranspose, fused(graph)};
   }
   if (row.op == "cast") {
-    MeasuredTensor result = inputs[0];
-    result.dtype = parse_dtype(row.attributes);
-    return elementwise_op(MeasuredClass::kCast, {"cast"}, {inputs[0]}, {result});
+    graph.set_outputs({cast(input, parse_dtype(row.attributes))});
+    return {MeasuredClass::kCast, fused(graph)};
   }
   if (device_passes(row.op) == 0) throw Error("no op " + row.op);
   // Comparisons give bool, all others the dtype that they take.

@@ -34,9 +34,8 @@ int64_t widest_lane(const VectorRecipe& recipe) {
 }  // namespace
 
 const char* name_of(MeasuredClass kind) noexcept {
-  static constexpr const char* kNames[] = {"products",  "element-wise", "cast",
-                                           "reduce",    "softmax",      "norm",
-                                           "transpose", "copies",       "convolutions"};
+  static constexpr const char* kNames[] = {"products", "element-wise", "cast",      "reduce",
+                                           "softmax",  "norm",         "transpose", "copies"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -46,35 +45,21 @@ MeasuredOp::MeasuredOp(MeasuredClass kind, std::shared_ptr<const Graph> graph)
 MeasuredOp::MeasuredOp(MeasuredClass kind, VectorRecipe recipe)
     : kind_(kind), recipe_(std::move(recipe)) {}
 
-MeasuredOp::MeasuredOp(MeasuredClass kind, CubeWork product)
-    : kind_(kind), product_(std::move(product)) {}
-
 void MeasuredOp::set_fractal(bool a, bool b) {
   fractal_a_ = a;
   fractal_b_ = b;
 }
 
 std::optional<int64_t> MeasuredOp::fixed_blocks(const Preset& preset) const {
-  if (parts_ == 0) return std::nullopt;
-  const int64_t cores = product_ ? preset.cube_cores : preset.vector_cores;
-  if (deal_ == Deal::kAny) return std::min(parts_, cores);
-  int64_t blocks = std::min(parts_, cores);
-  if (deal_ != Deal::kEqual) return divide_up(parts_, divide_up(parts_, cores));
-  while (parts_ % blocks != 0) --blocks;
-  return blocks;
+  if (graph_ == nullptr && recipe_.every_core) return preset.vector_cores;
+  return std::nullopt;
 }
 
 NodeWork MeasuredOp::work(const Preset& preset) const {
-  if (product_) {
-    NodeWork work{product_, {}};
-    adapt(*work.cube);
-    return work;
-  }
   if (graph_ == nullptr) return recipe_work(preset);
   const Node& node = graph_->nodes().back();
   NodeWork work = work_of(preset, node);
   if (work.cube) adapt(*work.cube);
-  for (Split& split : work.splits) split.work.row_reductions /= rows_together_;
   return work;
 }
 
@@ -86,10 +71,8 @@ void MeasuredOp::adapt(CubeWork& work) const {
     work.m /= batch_;
   }
   if (!epilogue_) return;
-  work.epilogue_pass_bytes = passes_of_instructions(epilogue_->instructions) * lane_bytes(f32) +
-                             passes_of_instructions(epilogue_->narrow) * lane_bytes(f16);
-  work.epilogue_instructions =
-      static_cast<int64_t>(epilogue_->instructions.size() + epilogue_->narrow.size());
+  work.epilogue_pass_bytes = passes_of_instructions(epilogue_->instructions) * lane_bytes(f32);
+  work.epilogue_instructions = static_cast<int64_t>(epilogue_->instructions.size());
   work.epilogue_bytes_in = epilogue_->bytes_in;
   work.epilogue_bytes_out = epilogue_->bytes_out;
 }
@@ -98,25 +81,17 @@ NodeWork MeasuredOp::recipe_work(const Preset& preset) const {
   Split split =
       as_tiles(element_work(preset, {}, recipe_.inputs, recipe_.outputs, recipe_.elements));
   VectorWork& work = split.work;
-  const int64_t lane = in_f32_ ? lane_bytes(f32) : widest_lane(recipe_);
-  work.pass_bytes = checked_mul(passes_of_instructions(recipe_.instructions), lane);
-  work.row_in = recipe_.run;
-  if (recipe_.tile > 0) {
-    work.tile_elements = std::min(work.tile_elements, recipe_.tile);
-    work.loads = 1;  // the indices come at once
-  }
+  work.pass_bytes = checked_mul(passes_of_instructions(recipe_.instructions), widest_lane(recipe_));
   work.instructions = static_cast<int64_t>(recipe_.instructions.size());
   if (recipe_.row > 0) {
     int64_t size = 1;
     for (const Type& type : recipe_.inputs) size = std::max(size, size_in_bytes(type.dtype));
-    const auto sums = std::count(recipe_.instructions.begin(), recipe_.instructions.end(), "sum");
-    cut_rows(preset, recipe_.row, recipe_.elements, size, sums, split);
+    cut_rows(preset, recipe_.row, recipe_.elements, size, split);
   }
-  if (recipe_.items > 0 || parts_ > work.units) {
-    work.units = recipe_.items > 0 ? recipe_.items : std::min(parts_, preset.vector_cores);
+  if (recipe_.every_core) {
+    work.units = std::max(work.units, preset.vector_cores);
     work.elements_per_unit = divide_up(recipe_.elements, work.units);
   }
-  work.row_reductions /= rows_together_;
   return {{}, {split}};
 }
 

@@ -24,10 +24,9 @@ enum class MeasuredClass : uint8_t {
   kSoftmax,
   kNorm,
   kTranspose,
-  kCopy,
-  kConvolution
+  kCopy
 };
-inline constexpr size_t kMeasuredClasses = 9;
+inline constexpr size_t kMeasuredClasses = 8;
 KEEL_API const char* name_of(MeasuredClass kind) noexcept;
 
 // Work that no single node of Keel's describes: vector instructions, by their names, for each
@@ -36,39 +35,26 @@ struct VectorRecipe {
   std::vector<std::string> instructions;
   std::vector<Type> inputs, outputs;
   int64_t elements = 0;
-  int64_t row = 0;    // elements of a row that a core needs as a whole; 0: none
-  int64_t run = 0;    // bytes of a row of one of its sides; 0: no rows
-  int64_t tile = 0;   // elements that are brought at a time; 0: what fits
-  int64_t items = 0;  // equal parts that its kernel does not cut: images, channels; 0: none
+  int64_t row = 0;          // elements of a row that a core needs as a whole; 0: none
+  bool every_core = false;  // its kernel starts all cores, whatever it has to do
 };
-
-// Kernels of a library choose their blocks by what they are given, not by price: as many as there
-// are parts of the result that pay for a block, dealt evenly to the cores.
-inline constexpr int64_t kEveryCore = int64_t{1} << 40;
-inline constexpr int64_t kResultBytesOfABlock = 2048;
 
 // ProductEpilogue: the work that follows a product in the same launch.
 struct ProductEpilogue {
-  std::vector<std::string> instructions;  // in f32
-  std::vector<std::string> narrow = {};   // in f16, on results that are cast
-  int64_t bytes_in = 0;                   // for one element of the result
-  int64_t bytes_out = -1;                 // the same; -1: the product's own
+  std::vector<std::string> instructions;
+  int64_t bytes_in = 0;    // for one element of the result
+  int64_t bytes_out = -1;  // the same; -1: the product's own
 };
-
-// How a kernel deals its parts to blocks: some to each; whole ones, as images, as evenly as they
-// go; or the same number of whole ones to each.
-enum class Deal : uint8_t { kAny, kEven, kEqual };
 
 class MeasuredOp {
  public:
   // The last node of the graph is priced.
   MeasuredOp(MeasuredClass kind, std::shared_ptr<const Graph> graph);
   MeasuredOp(MeasuredClass kind, VectorRecipe recipe);
-  MeasuredOp(MeasuredClass kind, CubeWork product);
 
   MeasuredClass kind() const noexcept { return kind_; }
   NodeWork work(const Preset& preset) const;
-  // Returns how many blocks its kernel has; nothing where the cheapest number is taken.
+  // Returns how many blocks its kernel always has; nothing where they are chosen.
   std::optional<int64_t> fixed_blocks(const Preset& preset) const;
 
   // Operands of a product are stored in fractals, so that no row of theirs is unaligned.
@@ -77,16 +63,6 @@ class MeasuredOp {
   // other.
   void set_batch(int64_t batch) { batch_ = batch; }
   void set_epilogue(ProductEpilogue epilogue) { epilogue_ = std::move(epilogue); }
-  // So many rows lie beside each other in blocks, and are reduced together.
-  void set_rows_together(int64_t rows) { rows_together_ = rows; }
-  // 16-bit operands are cast on their way and computed with in f32.
-  void set_computed_in_f32() { in_f32_ = true; }
-  // Its kernel starts a block for each of so many parts as far as there are cores; 0: the cheapest
-  // number of blocks.
-  void set_parts(int64_t parts, Deal deal = Deal::kAny) {
-    parts_ = parts;
-    deal_ = deal;
-  }
 
  private:
   NodeWork recipe_work(const Preset& preset) const;
@@ -95,13 +71,8 @@ class MeasuredOp {
   MeasuredClass kind_;
   std::shared_ptr<const Graph> graph_;
   VectorRecipe recipe_;
-  std::optional<CubeWork> product_;
   bool fractal_a_ = false, fractal_b_ = false;
   int64_t batch_ = 1;
-  int64_t parts_ = 0;
-  Deal deal_ = Deal::kAny;
-  int64_t rows_together_ = 1;
-  bool in_f32_ = false;
   std::optional<ProductEpilogue> epilogue_;
 };
 

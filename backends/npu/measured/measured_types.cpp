@@ -17,16 +17,12 @@ namespace {
 
 using Instructions = std::vector<std::string>;
 
-constexpr int64_t kFewImages = 16;
-constexpr int64_t kBlockColumns = 16;        // of a format in blocks
-constexpr int64_t kClearedOfABlock = 48960;  // bytes
-
 struct TypeRule {
   std::vector<std::string_view> types;
   MeasuredOp (*op)(const MeasuredRow&, const TypeRule&);
   MeasuredClass kind = MeasuredClass::kElementWise;
   Instructions instructions = {};
-  Instructions narrow = {};  // on results in f16
+  bool every_core = false;  // it starts all cores, whatever it moves
 };
 
 const MeasuredTensor& input(const MeasuredRow& row, size_t i) {
@@ -54,43 +50,12 @@ MeasuredOp elementwise(const MeasuredRow& row, const TypeRule& rule) {
   return elementwise_op(rule.kind, rule.instructions, row.inputs, results(row));
 }
 
-// Images [n, c, h, w, 16] beside operands of other shapes, as a bit for each element or a value for
-// each channel: the kernel deals whole images to cores.
-MeasuredOp images(const MeasuredRow& row, const TypeRule& rule) {
-  const MeasuredTensor& x = input(row, 0);
-  if (x.dims.size() != 5) return elementwise(row, rule);
-  return item_op(rule.kind, rule.instructions, row.inputs, results(row), x.dims[0]);
-}
-
-// The same where channels are cut if there are too few images for the cores.
-MeasuredOp images_or_channels(const MeasuredRow& row, const TypeRule& rule) {
-  const MeasuredTensor& x = input(row, 0);
-  if (x.dims.size() != 5) return elementwise(row, rule);
-  const int64_t items = x.dims[0] <= kFewImages ? x.dims[1] : x.dims[0];
-  return item_op(rule.kind, rule.instructions, row.inputs, results(row), items);
-}
-
 // Adam's results are the parameters and both moments, where a table does not name them.
 MeasuredOp adam(const MeasuredRow& row, const TypeRule& rule) {
   if (!row.outputs.empty()) return elementwise(row, rule);
   input(row, 2);
   return elementwise_op(rule.kind, rule.instructions, row.inputs,
                         {row.inputs[0], row.inputs[1], row.inputs[2]});
-}
-
-// Functions of halves that are computed in f32: each operand is cast on its way, and the result.
-MeasuredOp function(const MeasuredRow& row, const TypeRule& rule) {
-  TypeRule wide = rule;
-  int64_t narrow = 0;
-  for (const auto& list : {row.inputs, results(row)}) {
-    for (const MeasuredTensor& tensor : list) {
-      if (tensor.elements() > 1 && size_in_bytes(type_of(tensor).dtype) == 2) ++narrow;
-    }
-  }
-  wide.instructions.insert(wide.instructions.end(), static_cast<size_t>(narrow), "cast");
-  MeasuredOp op = elementwise(row, wide);
-  op.set_computed_in_f32();
-  return op;
 }
 
 // AddN: an addition for each operand behind the first.
@@ -109,9 +74,7 @@ MeasuredOp rows_of_last(const MeasuredRow& row, const TypeRule& rule) {
   const std::vector<int64_t> dims = plain_dims(input(row, 0));
   recipe.elements = row.inputs[0].elements();
   recipe.row = dims.empty() ? 1 : dims.back();
-  MeasuredOp op(rule.kind, std::move(recipe));
-  if (input(row, 0).format == "FRACTAL_NZ") op.set_rows_together(kBlockColumns);
-  return op;
+  return {rule.kind, std::move(recipe)};
 }
 
 // The last two dimensions of a product's results.
@@ -226,7 +189,7 @@ MeasuredOp sums(const MeasuredRow& row, const TypeRule& rule) {
 }
 
 // A change of layout, as from plain rows to blocks of 16 columns: [n, h, w] as [n, w / 16, h, 16].
-// One side is read or written in rows of 16 columns.
+// The table does not say in which runs, so that all of it streams.
 MeasuredOp blocks(const MeasuredRow& row, const TypeRule& rule) {
   const MeasuredTensor& from = input(row, 0);
   if (row.outputs.empty()) throw Error("a conversion whose result is not known");
@@ -236,14 +199,8 @@ MeasuredOp blocks(const MeasuredRow& row, const TypeRule& rule) {
   recipe.inputs = {type_of(from)};
   recipe.outputs = {type_of(to)};
   recipe.elements = std::max(from.elements(), to.elements());
-  recipe.run = kBlockColumns * size_in_bytes(recipe.outputs[0].dtype);
+  recipe.every_core = rule.every_core;
   return {rule.kind, std::move(recipe)};
-}
-
-MeasuredOp blocks_on_every_core(const MeasuredRow& row, const TypeRule& rule) {
-  MeasuredOp op = blocks(row, rule);
-  op.set_parts(kEveryCore);
-  return op;
 }
 
 // Moves what the result holds, or what the operands hold where that is less.
@@ -260,39 +217,6 @@ MeasuredOp moved(const MeasuredRow& row, const TypeRule& rule) {
   return elementwise_op(rule.kind, rule.instructions, from, results(row));
 }
 
-// A part of the operand's rows: its kernels have few blocks, each with much to do.
-MeasuredOp sliced(const MeasuredRow& row, const TypeRule& rule) {
-  MeasuredOp op = moved(row, rule);
-  op.set_parts(0);
-  return op;
-}
-
-// Rows of a table by their indices: a transfer for each.
-MeasuredOp gathered(const MeasuredRow& row, const TypeRule& rule) {
-  const MeasuredTensor &table = input(row, 0), &indices = input(row, 1);
-  if (row.outputs.empty() || table.dims.empty()) throw Error("rows of an unknown table");
-  MeasuredTensor rows = row.outputs[0];
-  rows.dtype = table.dtype;
-  VectorRecipe recipe;
-  recipe.instructions = rule.instructions;
-  recipe.inputs = {type_of(rows), type_of(indices)};
-  recipe.outputs = {type_of(rows)};
-  recipe.elements = rows.elements();
-  recipe.tile = std::max<int64_t>(1, table.elements() / std::max<int64_t>(1, table.dims[0]));
-  MeasuredOp op(rule.kind, std::move(recipe));
-  op.set_parts(std::max<int64_t>(1, indices.elements()));
-  return op;
-}
-
-// Memory that is added to begins as zeros. Of images in f16 only the sums of their channels do,
-// or all of them: the table does not say.
-MeasuredOp cleared(const MeasuredRow& row, const TypeRule& rule) {
-  if (input(row, 0).dtype != f32) throw Error("what of an f16 operand is cleared is not known");
-  MeasuredOp op = elementwise_op(rule.kind, rule.instructions, {}, {row.inputs[0]});
-  op.set_parts(std::max<int64_t>(1, divide_up(bytes_of(type_of(row.inputs[0])), kClearedOfABlock)));
-  return op;
-}
-
 MeasuredOp assigned(const MeasuredRow& row, const TypeRule& rule) {
   return elementwise_op(rule.kind, {}, {input(row, row.inputs.size() - 1)}, {input(row, 0)});
 }
@@ -303,30 +227,15 @@ MeasuredOp softmax_of(const MeasuredRow& row, const TypeRule&) {
   const Type type = type_of(x);
   Graph graph;
   graph.set_outputs({softmax(graph.input("x", type.dtype, type.shape))});
-  MeasuredOp op(MeasuredClass::kSoftmax, std::shared_ptr<const Graph>(fuse(graph, [](const Node&) {
-                  return Support{true, ""};
-                })));
-  if (input(row, 0).format == "FRACTAL_NZ") op.set_rows_together(kBlockColumns);
-  return op;
-}
-
-// A result in f16 that goes through instructions is cast for them; without any, the copy from the
-// cube's buffer casts it.
-template <MeasuredOp (*kOp)(const MeasuredRow&)>
-MeasuredOp convolved(const MeasuredRow& row, const TypeRule& rule) {
-  MeasuredOp op = kOp(row);
-  ProductEpilogue epilogue{rule.instructions, rule.narrow};
-  if (epilogue.instructions.empty() && epilogue.narrow.empty()) return op;
-  if (row.outputs[0].dtype == f16) epilogue.instructions.emplace_back("cast");
-  op.set_epilogue(std::move(epilogue));
-  return op;
+  return {MeasuredClass::kSoftmax, std::shared_ptr<const Graph>(fuse(graph, [](const Node&) {
+            return Support{true, ""};
+          }))};
 }
 
 constexpr MeasuredClass kCast = MeasuredClass::kCast, kReduce = MeasuredClass::kReduce,
                         kSoftmax = MeasuredClass::kSoftmax, kNorm = MeasuredClass::kNorm,
                         kTranspose = MeasuredClass::kTranspose, kCopy = MeasuredClass::kCopy,
                         kProduct = MeasuredClass::kProduct,
-                        kConvolution = MeasuredClass::kConvolution,
                         kElementWise = MeasuredClass::kElementWise;
 
 std::span<const TypeRule> rules() {
@@ -368,9 +277,9 @@ std::span<const TypeRule> rules() {
       {{"FusionOp_RealDiv_Neg"}, elementwise, kElementWise, {"div", "neg"}},
       {{"ReluGrad"}, elementwise, kElementWise, {"minimum", "mul"}},
       // A mask of bits chooses a register at a time.
-      {{"ReluGradV2"}, images, kElementWise, {"cast", "select"}},
-      {{"TanhGrad"}, function, kElementWise, {"square", "sub", "mul"}},
-      {{"GeLUGrad", "GeluGrad"}, function, kElementWise, gradient_of_gelu},
+      {{"ReluGradV2"}, elementwise, kElementWise, {"cast", "select"}},
+      {{"TanhGrad"}, elementwise, kElementWise, {"square", "sub", "mul"}},
+      {{"GeLUGrad", "GeluGrad"}, elementwise, kElementWise, gradient_of_gelu},
       {{"mish"}, elementwise, kElementWise, {"exp", "log1p", "tanh", "mul"}},
       {{"swi_glu", "SwiGlu"}, elementwise, kElementWise, {"sigmoid", "mul", "mul"}},
       {{"DropoutDoMask"}, elementwise, kElementWise, {"mul", "select"}},
@@ -394,12 +303,15 @@ std::span<const TypeRule> rules() {
        kElementWise,
        {"relu", "mul", "abs", "exp", "log1p", "sub", "add"}},
       {{"SigmoidCrossEntropyWithLogitsGrad"}, elementwise, kElementWise, {"sigmoid", "sub", "mul"}},
-      {{"BNTrainingReduceGrad"}, images, kNorm, {"cast", "cast", "mul", "mul", "add", "cast"}},
+      {{"BNTrainingReduceGrad"},
+       elementwise,
+       kNorm,
+       {"cast", "cast", "mul", "add", "mul", "sub", "mul", "cast"}},
       // A bit is kept for each element that relu let through; bits are packed.
       {{"FusionOp_BNTrainingUpdate_ReLUV2"},
-       images_or_channels,
+       elementwise,
        kNorm,
-       {"cast", "mul", "add", "relu", "cast", "greater"}},
+       {"cast", "mul", "add", "relu", "greater", "cast", "cast"}},
       {{"Cast"}, elementwise, kCast, {"cast"}},
       {{"ReduceSum", "ReduceSumD"}, sums, kReduce},
       {{"SquareSumV1", "FusionOp_ReduceSum_Square"}, sums, kReduce, {"square"}},
@@ -431,35 +343,14 @@ std::span<const TypeRule> rules() {
       {{"FusionOp_MatMul_GeLUGrad"}, product, kProduct, gradient_of_gelu},
       {{"FusionOp_BatchMatMul_FusedMulAdd"}, product, kProduct},
       {{"FullyConnection"}, connection, kProduct},
-      {{"Conv2D"}, convolved<convolution>},
-      // Sums of the results of each channel, and of their squares.
-      {{"FusionOp_Conv2D_BNTrainingReduce"},
-       convolved<convolution>,
-       kConvolution,
-       {"add", "square", "add"}},
-      {{"Conv2DBackpropInput"}, convolved<images_gradient>},
-      {{"FusionOp_Conv2DBackpropInput_ReluGradV2"},
-       convolved<images_gradient>,
-       kConvolution,
-       {},
-       {"select"}},
-      {{"Conv2DBackpropFilter"}, convolved<weights_gradient>},
-      // Sums over the images of what comes back, and of it times the normalised operand.
-      {{"BNTrainingUpdateGrad"},
-       images,
-       kNorm,
-       {"cast", "cast", "sub", "mul", "mul", "add", "add"}},
-      {{"TransData"}, blocks_on_every_core, kTranspose, {"copy", "copy"}},
+      {{"TransData"}, blocks, kTranspose, {"copy", "copy"}, true},
       {{"Transpose", "TransposeD", "ConfusionTransposeD", "transpose"},
        blocks,
        kTranspose,
        {"copy", "copy"}},
       {{"Assign"}, assigned, kCopy},
-      {{"Gather", "GatherV2"}, gathered, kCopy},
-      {{"AtomicAddrClean"}, cleared, kCopy},
-      {{"Slice", "SliceD", "StridedSlice", "StridedSliceD"}, sliced, kCopy},
-      {{"TensorMove", "Concat", "ConcatD", "ConcatV2D", "Split", "SplitD", "SplitVD", "Tile",
-        "TileD", "BroadcastTo", "Identity"},
+      {{"TensorMove", "Slice", "SliceD", "StridedSlice", "StridedSliceD", "Concat", "ConcatD",
+        "ConcatV2D", "Split", "SplitD", "SplitVD", "Tile", "TileD", "BroadcastTo", "Identity"},
        moved,
        kCopy},
   };

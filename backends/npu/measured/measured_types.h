@@ -24,11 +24,6 @@ MeasuredOp elementwise_op(MeasuredClass kind, std::vector<std::string> instructi
                           const std::vector<MeasuredTensor>& inputs,
                           const std::vector<MeasuredTensor>& outputs);
 
-// The same, of so many equal items that the kernel does not cut.
-MeasuredOp item_op(MeasuredClass kind, std::vector<std::string> instructions,
-                   const std::vector<MeasuredTensor>& inputs,
-                   const std::vector<MeasuredTensor>& outputs, int64_t items);
-
 struct ProductOptions {
   bool transpose_a = false, transpose_b = false, wide = false;
 };
@@ -37,11 +32,6 @@ MeasuredOp product_op(const MeasuredTensor& a, const MeasuredTensor& b,
                       const ProductOptions& options);
 // The dimensions of a tensor without the blocks of its format.
 std::vector<int64_t> plain_dims(const MeasuredTensor& tensor);
-
-// Convolutions and their gradients, for the images and for the weights.
-MeasuredOp convolution(const MeasuredRow& row);
-MeasuredOp images_gradient(const MeasuredRow& row);
-MeasuredOp weights_gradient(const MeasuredRow& row);
 
 // Sums, over these axes.
 MeasuredOp sum_op(const Type& x, const std::vector<int64_t>& axes, bool of_squares = false);

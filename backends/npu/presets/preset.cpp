@@ -145,7 +145,6 @@ void read_costs(Reader& reader, Preset& p) {
   p.task_per_block_ns = reader.integer("task_per_block_ns", 0, 1000000000);
   p.kernel_prologue_ns = reader.integer("kernel_prologue_ns", 0, 1000000000);
   p.gm_ub_row_ns = reader.number("gm_ub_row_ns", 0, 1e6);
-  p.row_reduction_ns = reader.number("row_reduction_ns", 0, 1e6);
   p.vector_share = reader.number("vector_share", 1e-3, 1);
   p.cube_share = reader.number("cube_share", 1e-3, 1);
   p.scalar_cycles_per_tile = reader.integer("scalar_cycles_per_tile", 0, 1000000);

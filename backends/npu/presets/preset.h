@@ -65,8 +65,7 @@ struct Preset {
   double unaligned_ub_factor = 1, unaligned_l1_factor = 1;  // rows that are no multiple of 512 B
   int64_t task_base_ns = 0, task_per_block_ns = 0;
   int64_t kernel_prologue_ns = 0;  // from a kernel's first instruction to its first copy
-  double gm_ub_row_ns = 0;         // what each row of a strided copy costs a core beside its bytes
-  double row_reduction_ns = 0;     // until a reduction within one row has its result
+  double gm_ub_row_ns = 0;  // what each row of a strided copy costs a core beside its bytes
   // Shares of their peaks that vector and cube units reach in kernels: instructions wait for those
   // before them.
   double vector_share = 1, cube_share = 1;

@@ -46,19 +46,9 @@ std::string cross_validation_text(const std::vector<keel::npu::CrossValidation>&
         "fitted on {}, predicting {}: met {:.1f} % of {} rows; fitted on them {:.1f} %: loses "
         "{:.1f} points\n",
         v.fitted_on, v.predicted, 100 * v.met, v.rows, 100 * v.met_by_own, 100 * v.loss());
-    text +=
-        fmt::format("  {:<20} {:>10} {:>10} {:>10}\n", "parameter", "predicted", "own", "regains");
-    for (const auto& p : v.parameters) {
-      text += fmt::format("  {:<20} {:>10.4g} {:>10.4g} {:>10.1f}\n", p.name, p.other, p.own,
-                          100 * p.regained);
-    }
-    if (const auto* p = v.overfitted()) {
-      text += fmt::format(
-          "  overfitted: {} of {} is too close to these rows; with {:.4g} for {:.4g} the "
-          "prediction "
-          "regains {:.1f} points\n",
-          p->name, v.fitted_on, p->own, p->other, 100 * p->regained);
-    }
+    text += fmt::format("  {:<20} {:>10} {:>10}\n", "parameter", "predicted", "own");
+    for (const auto& p : v.parameters)
+      text += fmt::format("  {:<20} {:>10.4g} {:>10.4g}\n", p.name, p.other, p.own);
   }
   return text;
 }

@@ -19,10 +19,8 @@ using keel::npu::Comparison;
 using keel::npu::GroupSum;
 using keel::npu::MeasuredRow;
 using keel::npu::MeasuredTable;
-using keel::npu::SumPart;
 
 constexpr size_t kUnmappedShown = 20;
-constexpr size_t kUnmappedOfASum = 3;  // those that take longest
 
 // "-" for a share of nothing.
 std::string percent(int64_t part, int64_t whole) {
@@ -75,43 +73,6 @@ std::string table_of(const std::vector<ClassSummary>& classes) {
   return text;
 }
 
-// The parts with most of the time in question first.
-std::vector<std::pair<std::string, SumPart>> by_missing(
-    const std::map<std::string, SumPart>& parts) {
-  std::vector<std::pair<std::string, SumPart>> list(parts.begin(), parts.end());
-  std::stable_sort(list.begin(), list.end(), [](const auto& a, const auto& b) {
-    return a.second.missing_us() > b.second.missing_us();
-  });
-  return list;
-}
-
-// Says by class where a sum's missing time is, and which ops without a launch take longest.
-std::string parts_of(const GroupSum& sum) {
-  std::string text;
-  for (const auto& [name, part] : by_missing(sum.classes)) {
-    const double modelled = part.modelled_us - part.one_sided_modelled_us;
-    const double measured = part.measured_us - part.one_sided_measured_us;
-    text += fmt::format("    {:<26} {:>7} {:>14.1f} {:>14.1f} {:>6} {:>11}", name, part.rows,
-                        part.modelled_us, part.measured_us,
-                        ratio_of(part.modelled_us / part.measured_us, part.rows),
-                        ratio_of(modelled / measured, part.rows - part.one_sided));
-    if (sum.missing_us() > 0 && part.missing_us() > 0) {
-      const double bad = part.one_sided_measured_us - part.one_sided_modelled_us;
-      text += fmt::format("  {:.0f} % of what is missing, bad kernels {:.0f} %",
-                          100 * part.missing_us() / sum.missing_us(),
-                          100 * std::max(0.0, bad) / sum.missing_us());
-    }
-    text += '\n';
-  }
-  const auto types = by_missing(sum.unmapped_types);
-  for (size_t i = 0; i < std::min(types.size(), kUnmappedOfASum); ++i) {
-    text += fmt::format("    {:<26} {:>7} {:>14} {:>14.1f}  not mapped\n",
-                        keel::printable(types[i].first), types[i].second.rows, "",
-                        types[i].second.measured_us);
-  }
-  return text;
-}
-
 std::string sums_of(const MeasuredTable& table, const Comparison& comparison) {
   std::string text = fmt::format(
       "\nops one after the other, by Device{}{}\n  {:<28} {:>7} {:>14} {:>14} {:>6} {:>11}  {}\n",
@@ -126,33 +87,19 @@ std::string sums_of(const MeasuredTable& table, const Comparison& comparison) {
                         sum.measured_us,
                         ratio_of(sum.modelled_us / sum.measured_us, sum.rows - sum.unmapped),
                         ratio_of(modelled / measured, two_sided), sum.unmapped, sum.unmapped_us);
-    text += parts_of(sum);
   }
-  return text +
-         "  two-sided: the ratio without bad kernels; gaps between tasks are in no row and in no "
-         "sum\n";
-}
-
-Json json_of_part(const SumPart& part) {
-  return {{"rows", part.rows},
-          {"modelled_us", part.modelled_us},
-          {"measured_us", part.measured_us},
-          {"one_sided", part.one_sided},
-          {"one_sided_modelled_us", part.one_sided_modelled_us},
-          {"one_sided_measured_us", part.one_sided_measured_us}};
+  return text + "  two-sided: the ratio without bad kernels\n";
 }
 
 Json json_of(const GroupSum& sum) {
-  Json json = json_of_part(sum);
-  json["unmapped"] = sum.unmapped;
-  json["unmapped_us"] = sum.unmapped_us;
-  Json classes = Json::object(), types = Json::object();
-  for (const auto& [name, part] : sum.classes) classes[name] = json_of_part(part);
-  for (const auto& [name, part] : sum.unmapped_types)
-    types[name] = {{"rows", part.rows}, {"measured_us", part.measured_us}};
-  json["classes"] = std::move(classes);
-  json["unmapped_types"] = std::move(types);
-  return json;
+  return {{"rows", sum.rows},
+          {"modelled_us", sum.modelled_us},
+          {"measured_us", sum.measured_us},
+          {"unmapped", sum.unmapped},
+          {"unmapped_us", sum.unmapped_us},
+          {"one_sided", sum.one_sided},
+          {"one_sided_modelled_us", sum.one_sided_modelled_us},
+          {"one_sided_measured_us", sum.one_sided_measured_us}};
 }
 
 Json json_of(const ClassSummary& c) {

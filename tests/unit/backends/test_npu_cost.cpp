@@ -7,9 +7,6 @@
 #include "keel/backends/npu/cost/price.h"
 #include "keel/backends/npu/cost/work.h"
 #include "keel/backends/npu/kernels/device_passes.h"
-#include "keel/backends/npu/kernels/kernel_entry.h"
-#include "keel/ops/loss.h"
-#include "keel/ops/reduce.h"
 
 #include "npu_model_for_tests.h"
 
@@ -38,7 +35,6 @@ Preset plain_preset() {
   p.scalar_cycles_per_tile = 0;
   p.kernel_prologue_ns = 0;
   p.gm_ub_row_ns = 0;
-  p.row_reduction_ns = 0;
   p.vector_share = p.cube_share = 1;
   return p;
 }
@@ -68,7 +64,6 @@ Preset random_preset() {
   p.gm_l1_gb_per_s = static_cast<double>(pick(1, 400));
   p.kernel_prologue_ns = pick(0, 3000);
   p.gm_ub_row_ns = static_cast<double>(pick(0, 20));
-  p.row_reduction_ns = static_cast<double>(pick(0, 300));
   p.vector_share = share();
   p.cube_share = share();
   if (p.split_cores()) p.vector_cores = std::max(p.vector_cores, p.cube_cores);
@@ -245,50 +240,6 @@ TEST_CASE("npu cost: a prologue rows and shares of the peaks") {
   const TaskPrice half = price_cube(cube, cube_work(64, 64, 256, f16), tiling);
   CHECK(half.pipeline_ns == whole.pipeline_ns + 256);
   CHECK(half.compute_roof_ns == whole.compute_roof_ns);
-}
-
-TEST_CASE("npu cost: a core waits for the reductions within each of its rows") {
-  Preset preset = plain_preset();
-  VectorWork work = plain_work();
-  work.double_buffer = false;
-  const TaskPrice plain = price_vector(preset, work, 2);
-  work.row_reductions = 8;
-  CHECK(price_vector(preset, work, 2).total_ns == plain.total_ns);
-  preset.row_reduction_ns = 30;
-  const TaskPrice waits = price_vector(preset, work, 2);
-  CHECK(waits.total_ns == plain.total_ns + 4 * 30);  // half of them on either core
-  CHECK(waits.compute_roof_ns == plain.compute_roof_ns);
-  CHECK(price_vector(preset, work, 4).busy(Unit::kVector) ==
-        40 + 2 * 30);  // of one tile and of its two rows
-}
-
-TEST_CASE("npu cost: a softmax of rows waits for two reductions of each") {
-  Preset preset = load_preset("ascend910-30c");
-  Graph graph;
-  graph.set_outputs({softmax(graph.input("x", f32, Shape{6000, 64}))});
-  const NodeWork rows = work_of(preset, graph.nodes().back());
-  CHECK(rows.splits.at(0).work.row_reductions == 2 * 6000);
-  Graph sums;
-  sums.set_outputs({sum(sums.input("x", f32, Shape{6000, 64}), {1})});
-  CHECK(work_of(preset, sums.nodes().back()).splits.at(0).work.row_reductions == 6000);
-  Graph columns;  // whole registers meet
-  columns.set_outputs({sum(columns.input("x", f32, Shape{6000, 64}), {0})});
-  CHECK(work_of(preset, columns.nodes().back()).splits.at(0).work.row_reductions == 0);
-}
-
-TEST_CASE("npu cost: a serial epilogue is not hidden behind the product") {
-  const Preset preset = plain_preset();
-  const CubeTiling tiling{.bm = 64, .bn = 64, .bk = 256, .double_buffer = false};
-  CubeWork work = cube_work(64, 64, 256, f16);
-  const TaskPrice bare = price_cube(preset, work, tiling);
-  work.serial_epilogue = true;
-  CHECK(price_cube(preset, work, tiling).total_ns == bare.total_ns);
-  work.epilogue_instructions = 1;
-  work.epilogue_pass_bytes = 4;  // 64 x 64 elements in f32 take 64 cycles
-  const TaskPrice serial = price_cube(preset, work, tiling);
-  CHECK(serial.total_ns == bare.total_ns + 64);
-  work.serial_epilogue = false;
-  CHECK(price_cube(preset, work, tiling).total_ns == bare.total_ns);
 }
 
 TEST_CASE("npu cost: what transfers reach of the peak follows the points") {

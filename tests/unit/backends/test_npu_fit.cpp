@@ -38,11 +38,9 @@ MeasuredTable rows_priced_by(const Preset& preset) {
                      : "Gelu,,1," + count + ",f32,ND," + count + ",f32";
     MeasuredRow row = row_of(text);
     row.line = i + 2;
-    const MappedRow mapped = map_row(row);
-    NodeWork work = mapped.op->work(preset);
+    NodeWork work = map_row(row).op->work(preset);
     set_residency(preset, Residency::kWarm, work);
-    const TaskPrice price = price_measured(preset, work, mapped.op->fixed_blocks(preset));
-    row.us = static_cast<double>(price.total_ns) * 1e-3;
+    row.us = static_cast<double>(price_measured(preset, work, std::nullopt).total_ns) * 1e-3;
     table.rows.push_back(row);
   }
   return table;
@@ -79,7 +77,7 @@ TEST_CASE("npu fit: it finds the parameters that made the rows") {
   // The model takes fewer blocks where they cost more, so that these two go together.
   CHECK(fitted(fit, "task_per_block_ns") == doctest::Approx(60).epsilon(0.03));
   CHECK(fitted(fit, "vector_share") == doctest::Approx(0.4).epsilon(0.05));
-  CHECK(fitted(fit, "gm_ub_gb_per_s") == doctest::Approx(30).epsilon(0.02));
+  CHECK(fitted(fit, "gm_ub_gb_per_s") == doctest::Approx(30).epsilon(0.01));
   CHECK(fit.after.rows + fit.held_out_after.rows == 120);
   CHECK(fit.held_out_after.rows > 10);
   CHECK(fit.held_out_after.rows < 40);
@@ -179,7 +177,7 @@ TEST_CASE("npu fit: a fit of what it made is the same") {
   const std::string once = fitted_preset_text(fit_preset(table, start), "t.csv");
   const Preset read = parse_preset(once, "fitted", "fitted.json");
   const Fit again = fit_preset(table, read);
-  CHECK(fitted(again, "kernel_prologue_ns") > 0);
+  CHECK(fitted(again, "hbm_efficiency") > 0);
   for (const PresetParameter& p :
        parse_preset(fitted_preset_text(again, "t.csv"), "f", "f.json").parameters) {
     CAPTURE(p.name);
@@ -255,48 +253,12 @@ TEST_CASE("npu fit: a model that made all rows loses nothing from one half to th
   CHECK(both[0].predicted == "even");
   CHECK(both[0].rows + both[1].rows == 120);
   for (const CrossValidation& v : both) {
-    CHECK(v.met_by_own > 0.88);
+    CHECK(v.met_by_own > 0.93);
     CHECK(v.loss() < 0.01);
     CHECK(!v.parameters.empty());
   }
-  CHECK(both[0].overfitted() == nullptr);
   const TablePart none{"none", [](size_t, const MeasuredRow&) { return false; }};
   CHECK(contains(error_of([&] { cross_validate(table, preset, odd, none); }), "at least 20 rows"));
-}
-
-TEST_CASE("npu fit: where another fit loses much the parameter that regains most is named") {
-  CrossValidation v;
-  v.met_by_own = 0.8;
-  v.met = 0.7;
-  v.parameters = {{"gm_ub_gb_per_s", 60, 40, 0.02}, {"l2_mib", 32, 64, 0.07}};
-  REQUIRE(v.overfitted() != nullptr);
-  CHECK(v.overfitted()->name == "l2_mib");
-  v.parameters[1].regained = v.parameters[0].regained = 0;  // none of them alone
-  CHECK(v.overfitted() == nullptr);
-  v.parameters[1].regained = 0.05;
-  v.met = 0.76;  // 4 points are as much as is allowed
-  CHECK(v.overfitted() == nullptr);
-  v.parameters.clear();
-  v.met = 0;
-  CHECK(v.overfitted() == nullptr);
-}
-
-TEST_CASE("npu fit: what one value regains is the share that is met with it alone") {
-  // Rows of a device whose vector unit is half as fast as that of the other rows: the fit to those
-  // misses these, and that one value makes it right.
-  Preset slow = load_preset("ascend910-30c");
-  slow.vector_share /= 4;
-  MeasuredTable table = rows_priced_by(load_preset("ascend910-30c"));
-  const size_t half = table.rows.size();
-  for (MeasuredRow& row : rows_priced_by(slow).rows) table.rows.push_back(std::move(row));
-  const TablePart first{"fast", [&](size_t i, const MeasuredRow&) { return i < half; }};
-  const TablePart second{"slow", [&](size_t i, const MeasuredRow&) { return i >= half; }};
-  const std::vector<CrossValidation> both =
-      cross_validate(table, load_preset("ascend910-30c"), first, second);
-  CHECK(both[0].predicted == "slow");
-  REQUIRE(both[0].overfitted() != nullptr);
-  CHECK(both[0].overfitted()->name == "vector_share");
-  CHECK(both[0].overfitted()->regained > 0.5 * both[0].loss());
 }
 
 TEST_SUITE_END();

@@ -119,11 +119,10 @@ TEST_CASE("npu measured: a comparison counts what is near and bad kernels on one
   MeasuredTable table;
   for (const double factor : {1.0, 0.5, 2.0, 100.0}) {
     MeasuredRow row = row_of("Add,,1,\"4096,64;4096,64\",f32;f32,ND;ND,\"4096,64\",f32");
-    const MappedRow mapped = map_row(row);
-    NodeWork work = mapped.op->work(preset);
+    NodeWork work = map_row(row).op->work(preset);
     set_residency(preset, Residency::kWarm, work);
-    const TaskPrice price = price_measured(preset, work, mapped.op->fixed_blocks(preset));
-    row.us = factor * static_cast<double>(price.total_ns) * 1e-3;
+    row.us =
+        factor * static_cast<double>(price_measured(preset, work, std::nullopt).total_ns) * 1e-3;
     table.rows.push_back(row);
   }
   table.rows.push_back(row_of("Nothing,,1,64,f32,ND,64,f32"));
@@ -183,7 +182,7 @@ TEST_CASE(
   const NodeWork work = small.op->work(preset);
   const TaskPrice price = price_measured(preset, work, small.op->fixed_blocks(preset));
   CHECK(price.block_dim == preset.vector_cores);
-  CHECK(!map_row(row_of("Slice,,1,64,f32,ND,32,f32")).op->fixed_blocks(preset));
+  CHECK(!map_row(row_of("Add,,1,64;64,f32;f32,ND;ND,64,f32")).op->fixed_blocks(preset));
   const NodeWork connection = work_of_row(
       "FullyConnection,,1,\"13,400,1,16,16;400,8,16,16\",f16;f16,FRACTAL_NZ;FRACTAL_Z,,");
   CHECK(connection.cube->batch == 13);
@@ -216,86 +215,6 @@ TEST_CASE("npu measured: more blocks than cores are priced as they were measured
       doctest::Approx(2 * 30.0 / 32 * static_cast<double>(all.busy(Unit::kVector))).epsilon(0.01));
 }
 
-TEST_CASE("npu measured: kernels have a block for each piece of their result and whole images") {
-  const Preset preset = load_preset("ascend910-30c");
-  struct Row {
-    const char* text;
-    int64_t blocks;  // as measured on that device
-  };
-  const Row rows[] = {
-      {"Mul,,1,1280;1280,f32;f32,ND;ND,1280,f32", 3},
-      {"Neg,,1,10240,f32,ND,10240,f32", 20},
-      {"Cast,,1,16384,f32,ND,16384,f16", 16},
-      {"Add,,1,\"1024,512;1024,512\",f32;f32,ND;ND,\"1024,512\",f32", 30},
-      {"ReluGradV2,,1,\"16,12,8,8,16;16,12,8,8,2\",f16;u8,NC1HWC0;ND,\"16,12,8,8,16\",f16", 16},
-      {"FusionOp_BNTrainingUpdate_ReLUV2,,1,\"16,5,73,73,16;1,5,1,1,16\",f16;f32,"
-       "NC1HWC0;NC1HWC0,\"1,5,1,1,16;1,5,1,1,16\",f32;f32",
-       5},
-      {"AtomicAddrClean,,1,\"54,6,16,16\",f32,FracZ,,", 7},
-      {"FusionOp_Conv2D_BNTrainingReduce,,1,\"64,3,35,35,16;75,4,16,16\",f16;f16,NC1HWC0;FracZ,"
-       "\"64,4,35,35,16;1,4,1,1,16;1,4,1,1,16\",f16;f32;f32",
-       16},
-  };
-  for (const Row& row : rows) {
-    CAPTURE(row.text);
-    const MappedRow mapped = map_row(row_of(row.text));
-    REQUIRE_MESSAGE(mapped.op.has_value(), mapped.why_not);
-    CHECK(mapped.op->fixed_blocks(preset) == row.blocks);
-    const NodeWork work = mapped.op->work(preset);
-    CHECK(price_measured(preset, work, row.blocks).block_dim == row.blocks);
-  }
-  CHECK(contains(map_row(row_of("AtomicAddrClean,,1,\"4,4\",f16,ND,,")).why_not, "not known"));
-}
-
-TEST_CASE("npu measured: convolutions in blocks are products of windows") {
-  // Images of 8 x 8 with 32 channels, 3 x 3 taps, 48 channels of the result.
-  const std::string x = "4,2,8,8,16", w = "18,3,16,16", y = "4,3,8,8,16";
-  const auto row = [](const std::string& type, const std::string& in, const std::string& out,
-                      const std::string& dtype) {
-    return type + ",,1,\"" + in + "\",f16;f16,NC1HWC0;NC1HWC0,\"" + out + "\"," + dtype;
-  };
-  const NodeWork forward = work_of_row(row("Conv2D", x + ";" + w, y, "f16"));
-  CHECK(forward.cube->batch == 4);
-  CHECK(forward.cube->m == 64);
-  CHECK(forward.cube->k == 9 * 32);
-  CHECK(forward.cube->n == 48);
-  CHECK(forward.cube->bytes_a == 4 * 32 * 64 * 2);
-  CHECK(forward.cube->repeats_a == doctest::Approx(9));
-  const NodeWork images = work_of_row(row("Conv2DBackpropInput", y + ";" + w, x, "f16"));
-  CHECK(images.cube->k == 9 * 48);
-  CHECK(images.cube->n == 32);
-  const NodeWork weights = work_of_row(row("Conv2DBackpropFilter", y + ";" + x, w, "f32"));
-  CHECK(weights.cube->m == 9 * 32);
-  CHECK(weights.cube->n == 48);
-  CHECK(weights.cube->k == 4 * 64);
-  CHECK(weights.cube->wide);
-  // All three multiply as often.
-  const Preset preset = load_preset("ascend910-30c");
-  const int64_t flops = price_measured(preset, forward, std::nullopt).flops;
-  CHECK(flops == int64_t{2} * 4 * 64 * 288 * 48);
-  CHECK(price_measured(preset, images, std::nullopt).flops == flops);
-  CHECK(price_measured(preset, weights, std::nullopt).flops == flops);
-  const auto why_not = [](const std::string& text) { return map_row(row_of(text)).why_not; };
-  CHECK(contains(why_not(row("Conv2D", x + ";19,3,16,16", y, "f16")), "other channels"));
-  CHECK(contains(why_not(row("Conv2D", x + ";" + w, "4,3,8,8", "f16")), "known blocks"));
-  CHECK(contains(why_not(row("Conv2D", "4,0,8,8,16;" + w, y, "f16")), "channels"));
-  CHECK(contains(why_not(row("Conv2DBackpropFilter", y, w, "f32")), "known blocks"));
-}
-
-TEST_CASE("npu measured: functions of halves are computed in f32 and rows of a table come singly") {
-  const std::string halves = "\"64,64;64,64;64,64\"";
-  const NodeWork wide =
-      work_of_row("GeLUGrad,,1," + halves + ",f32;f32;f32,ND;ND;ND,\"64,64\",f32");
-  const NodeWork narrow =
-      work_of_row("GeLUGrad,,1," + halves + ",f16;f16;f16,ND;ND;ND,\"64,64\",f16");
-  CHECK(narrow.splits[0].work.pass_bytes == wide.splits[0].work.pass_bytes + 4 * int64_t{4});
-  const NodeWork gathered = work_of_row("Gather,,1,\"1000,96;50\",f32;i32,ND;ND,\"50,96\",f32");
-  CHECK(gathered.splits[0].work.tile_elements == 96);
-  CHECK(gathered.splits[0].work.bytes_in == 50 * 96 * 4 + 50 * 4);
-  const NodeWork conversion = work_of_row("TransData,,1,\"64,32\",f16,ND,\"2,4,16,16\",f16");
-  CHECK(conversion.splits[0].work.row_in == 32);
-}
-
 TEST_CASE("npu measured: ops of a net or step are added up with what is not mapped beside them") {
   const std::string header =
       "Net,OP Type,Task Duration(us),Input Shapes,Input Data Types,Output Shapes,Output Data "
@@ -314,13 +233,6 @@ TEST_CASE("npu measured: ops of a net or step are added up with what is not mapp
   CHECK(bert.unmapped_us == doctest::Approx(7));
   CHECK(bert.measured_us == doctest::Approx(6));
   CHECK(bert.modelled_us == doctest::Approx(2 * comparison.rows[0].modelled_us()));
-  REQUIRE(bert.classes.size() == 1);
-  const SumPart& additions = bert.classes.at("element-wise");
-  CHECK(additions.rows == 2);
-  CHECK(additions.measured_us == doctest::Approx(6));
-  CHECK(additions.missing_us() == doctest::Approx(6 - bert.modelled_us));
-  CHECK(bert.unmapped_types.at("Nothing").rows == 1);
-  CHECK(bert.unmapped_types.at("Nothing").measured_us == doctest::Approx(7));
   CHECK(comparison.sums.at("resnet").measured_us == doctest::Approx(5));
 }
 
@@ -349,10 +261,10 @@ TEST_CASE("npu measured: the public profiles are met as far as the model claims"
     return std::make_shared<const Preset>(load_preset("ascend" + device));
   });
   const ClassSummary& all = comparison.classes.back();
-  CHECK(all.rows >= 2600);
-  CHECK(static_cast<double>(all.above) <= 0.06 * static_cast<double>(all.rows));
-  CHECK(static_cast<double>(all.met) >= 0.76 * static_cast<double>(all.rows));
-  CHECK(static_cast<double>(all.held_out_met) >= 0.73 * static_cast<double>(all.held_out));
+  CHECK(all.rows >= 2100);
+  CHECK(static_cast<double>(all.above) <= 0.05 * static_cast<double>(all.rows));
+  CHECK(static_cast<double>(all.met) >= 0.77 * static_cast<double>(all.rows));
+  CHECK(static_cast<double>(all.held_out_met) >= 0.74 * static_cast<double>(all.held_out));
   for (const ClassSummary& c : comparison.classes) {
     CAPTURE(c.name);
     CHECK(c.median >= (c.name == "products" ? 0.88 : 0.85));
