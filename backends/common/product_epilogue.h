@@ -6,7 +6,9 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "keel/backends/common/anchored_node.h"
@@ -69,6 +71,19 @@ class ProductEpilogue {
   size_t product_row_bytes_ = 0;
   std::vector<KernelPlan::InPlace> in_place_;
 };
+
+// Returns the plan of a product's kernel, which tells its workspace, status, places and blocks.
+template <class ProductKernel>
+KernelPlan plan_of(std::unique_ptr<ProductKernel> kernel, std::string reason = "") {
+  KernelPlan plan;
+  plan.workspace_bytes = kernel->workspace_bytes();
+  plan.float_status = kernel->reports_status();
+  plan.in_place = kernel->in_place();
+  plan.block_dim = kernel->blocks(0);
+  plan.kernel = std::move(kernel);
+  plan.reason = std::move(reason);
+  return plan;
+}
 
 }  // namespace keel
 

@@ -6,9 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <string>
-#include <utility>
 
 #include "keel/backends/common/kernel.h"
 #include "keel/backends/common/vector/winograd.h"
@@ -78,18 +75,6 @@ class WinogradTiles {
   WinogradForm form_;
   WinogradInstruction transform_;
 };
-
-template <class TilesKernel>
-KernelPlan plan_of(std::unique_ptr<TilesKernel> kernel, const std::string& reason) {
-  KernelPlan plan;
-  plan.workspace_bytes = kernel->workspace_bytes();
-  plan.float_status = kernel->reports_status();
-  plan.in_place = kernel->in_place();
-  plan.block_dim = kernel->blocks(0);
-  plan.kernel = std::move(kernel);
-  plan.reason = reason;
-  return plan;
-}
 
 }  // namespace keel::vector
 

@@ -509,14 +509,7 @@ Support supports_cube(const AnchoredNode& fused) {
 }
 
 KernelPlan plan_cube_kernel(const AnchoredNode& node, const PlanRequest& request) {
-  auto kernel = std::make_unique<CubeKernel>(node, request.layouts, request.saturate_f16);
-  KernelPlan plan;
-  plan.workspace_bytes = kernel->workspace_bytes();
-  plan.float_status = kernel->reports_status();
-  plan.in_place = kernel->in_place();
-  plan.block_dim = kernel->blocks(0);
-  plan.kernel = std::move(kernel);
-  return plan;
+  return plan_of(std::make_unique<CubeKernel>(node, request.layouts, request.saturate_f16));
 }
 
 KernelPlan plan_phased_kernel(const AnchoredNode& node, const PlanRequest& request) {

@@ -308,14 +308,7 @@ Support supports_phases(const AnchoredNode& fused) {
 }
 
 KernelPlan plan_phases(const AnchoredNode& fused, bool saturate_f16) {
-  auto kernel = std::make_unique<PhasedKernel>(fused, saturate_f16);
-  KernelPlan plan;
-  plan.workspace_bytes = kernel->workspace_bytes();
-  plan.float_status = kernel->reports_status();
-  plan.in_place = kernel->in_place();
-  plan.block_dim = kernel->blocks(0);
-  plan.kernel = std::move(kernel);
-  return plan;
+  return plan_of(std::make_unique<PhasedKernel>(fused, saturate_f16));
 }
 
 }  // namespace keel::npu

@@ -81,22 +81,30 @@ Counted count_tasks(const Stacking& s) {
   return counted;
 }
 
+// Calls check(session) for each backend, and where the npu checks its kernels.
+template <class Check>
+void on_every_device(Graph& g, Check check) {
+  const auto strict = keel_test::strict_npu();
+  std::vector<Device> devices{Device(strict.get(), 0)};
+  for (const std::string& name : backend_names()) devices.push_back(device(name));
+  for (const Device& on : devices) {
+    CAPTURE(on.name());
+    Session session(g, on);
+    check(session);
+  }
+}
+
 // The stack, the same on every backend to the last bit, and where the npu checks its kernels.
 Tensor stack_of(const Stacking& s) {
   Graph g;
   const Value stack = stack_rows(g, s);
-  const auto strict = keel_test::strict_npu();
-  std::vector<Device> devices{Device(strict.get(), 0)};
-  for (const std::string& name : backend_names()) devices.push_back(device(name));
   Tensor expected;
-  for (const Device& on : devices) {
-    CAPTURE(on.name());
-    Session session(g, on);
+  on_every_device(g, [&](Session& session) {
     const Tensor x = Tensor::full(f32, {s.wide}, s.first);
     const Tensor got = session.run({}, {stack}, {{g.inputs()[0], x}})[0];
     if (expected.num_elements() == 0) expected = got.clone();
     CHECK(bit_equal(got, expected));
-  }
+  });
   return expected;
 }
 
@@ -187,18 +195,13 @@ TEST_CASE("written rows: variables and values that two stacks hold are copied to
                       scatter_add(v[3], count, made)};
       },
       {.trip_count = 3});
-  const auto strict = keel_test::strict_npu();
-  std::vector<Device> devices{Device(strict.get(), 0)};
-  for (const std::string& name : backend_names()) devices.push_back(device(name));
-  for (const Device& on : devices) {
-    CAPTURE(on.name());
-    Session session(g, on);
+  on_every_device(g, [&](Session& session) {
     const std::vector<Tensor> got =
         session.run({}, {out[1], out[2], out[3]}, {{x, Tensor::full(f32, {kWide}, 1)}});
     CHECK(first_column(got[0]) == std::vector<double>{1, 3, 9});
     CHECK(first_column(got[1]) == std::vector<double>{11, 13, 19});
     CHECK(bit_equal(got[1], got[2]));
-  }
+  });
 }
 
 TEST_CASE("written rows: a stack that is made anew in each turn of a loop around its own") {
@@ -220,15 +223,10 @@ TEST_CASE("written rows: a stack that is made anew in each turn of a loop around
       },
       {.trip_count = 2});
   // The rows are 2 and 5, then 11 and 23.
-  const auto strict = keel_test::strict_npu();
-  std::vector<Device> devices{Device(strict.get(), 0)};
-  for (const std::string& name : backend_names()) devices.push_back(device(name));
-  for (const Device& on : devices) {
-    CAPTURE(on.name());
-    Session session(g, on);
+  on_every_device(g, [&](Session& session) {
     const Tensor got = session.run({}, {out[1]}, {{x, Tensor::full(f32, {kWide}, 1)}})[0];
     CHECK(got.at(0) == 7 * 100 + 34);
-  }
+  });
 }
 
 TEST_SUITE_END();
