@@ -174,7 +174,14 @@ GlobalGradients DataParallel::gradients(Operand loss, const Values& states,
   Graph& graph = value.graph();
   const LossScaler* scaler = options.scaler;
   const int64_t shards = own_shards(value);
-  const LossOfPart part = shards == 0 ? LossOfPart{value, {}} : loss_of_part(value, shards, line);
+  LossOfPart part = shards == 0 ? LossOfPart{value, {}} : loss_of_part(value, shards, line);
+  double scale = 1 / static_cast<double>(ranks_);
+  if (shards != 0) {
+    // A part's share of the mean, so that slopes are added as they are.
+    const OwnScope here(graph, line);
+    part.loss = mul(Operand(part.loss, line), scale / static_cast<double>(shards), line);
+    scale = 1;
+  }
   const auto look_ups = gathered_look_ups(part.loss, shards, states);
   Values by = states;
   for (size_t i = 0; i < states.size(); ++i) {
@@ -198,9 +205,7 @@ GlobalGradients DataParallel::gradients(Operand loss, const Values& states,
   const bool several = ranks_ > 1;
   for (const Value& slope : slopes) global.gradients.push_back(summed_form(slope, several, line));
   Values others{summed_form(part.loss, several, line)};
-  double scale = 1 / static_cast<double>(ranks_);
   if (shards != 0) {
-    scale /= static_cast<double>(shards);
     Values sums = global.gradients;
     sums.push_back(others[0]);
     sums =

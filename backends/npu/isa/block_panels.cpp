@@ -22,6 +22,15 @@ size_t panels_of_part(const CubePlan& plan) {
   return (k + plan.k_panel - 1) / plan.k_panel;
 }
 
+void list_additions(size_t begin, size_t end, uint8_t* additions) {
+  additions[end - 1] = 0;
+  if (end - begin == 1) return;
+  const size_t middle = begin + (end - begin) / 2;
+  list_additions(begin, middle, additions);
+  list_additions(middle, end, additions);
+  ++additions[end - 1];
+}
+
 bool one_panel(const CubePlan& plan) {
   return plan.problem.parts == 1 ? plan.problem.k <= plan.k_panel : adds_tiles_of_parts(plan);
 }

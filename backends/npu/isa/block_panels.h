@@ -5,6 +5,7 @@
 #define KEEL_BACKENDS_NPU_ISA_BLOCK_PANELS_H
 
 #include <cstddef>
+#include <cstdint>
 
 #include "keel/backends/npu/isa/cube.h"
 #include "keel/backends/npu/isa/cube_kernels.h"
@@ -25,6 +26,9 @@ size_t row_block(const CubePlan& plan);
 size_t column_block(const CubeKernels& kernels);
 // Counts the panels that a part of k is cut into.
 size_t panels_of_part(const CubePlan& plan);
+// Lists for each part of [begin, end) how many sums of two halves are complete with it: 0, 1, 0 and
+// 2 of four.
+void list_additions(size_t begin, size_t end, uint8_t* additions);
 // Says whether blocks of rows are finished one after the other; else each is added to panel by
 // panel.
 bool one_panel(const CubePlan& plan);

@@ -57,13 +57,13 @@ inline size_t tile_rows(const CubePlan& plan) {
   return spread_rows_written((m + tiles - 1) / tiles);
 }
 
-// Says whether the parts of k are added up tile by tile: where each is one short panel, of rows and
-// columns that are no windows, so that all of them are packed at once.
+// Says whether the parts of k are added up tile by tile: where each is one short panel, of columns
+// of A and of B that are no windows, so that all of them are packed at once.
 inline bool adds_tiles_of_parts(const CubePlan& plan) {
   const CubeProblem& p = plan.problem;
   const size_t depth = round_up(plan.k_panel, plan.kernels->k_multiple);
-  return p.parts > 1 && panels_of_part(plan) == 1 && !p.a_windows && !p.b_windows &&
-         p.parts * depth <= kLongestProductPanel;
+  return p.parts > 1 && panels_of_part(plan) == 1 && p.transpose_a && !p.a_windows &&
+         !p.b_windows && p.parts * depth <= kLongestProductPanel;
 }
 
 // Sums that wait for those of later parts, at most.
@@ -71,7 +71,8 @@ inline size_t waiting_sums(const CubePlan& plan) { return std::bit_width(plan.pr
 
 // The pieces of the scratch that a rectangle of rows x cols needs.
 struct BlockScratch {
-  size_t a = 0, b = 0, tile = 0, windows = 0, places = 0, runs = 0, strip = 0, parts = 0, total = 0;
+  size_t a = 0, b = 0, tile = 0, windows = 0, places = 0, runs = 0, strip = 0, parts = 0;
+  size_t additions = 0, total = 0;
 
   BlockScratch(const CubePlan& plan, size_t rows, size_t cols) {
     const CubeKernels& kernels = *plan.kernels;
@@ -110,7 +111,8 @@ struct BlockScratch {
     // The sums that wait are a tile's, or those of all columns that are packed at a time.
     const size_t waiting =
         at_once > 1 ? kernels.rows * kernels.cols : rows * std::min(cols, column_block(kernels));
-    total = parts + waiting_sums(plan) * waiting * sizeof(float);
+    additions = parts + waiting_sums(plan) * waiting * sizeof(float);
+    total = additions + (at_once > 1 ? at_once : 0);
   }
 };
 

@@ -109,98 +109,88 @@ class BlockWalk {
     kernels_.finish(sum);
   }
 
-  // All parts of k are packed, and added up tile by tile.
+  // All parts of k are packed, and added up tile by tile. Those that panels need not pad are packed
+  // as one.
   void panels_of_parts(size_t j, size_t cols) {
     const CubeProblem& p = plan_.problem;
-    const size_t length = k_of_part(), rows = row_block(plan_);
+    const size_t size = kernels_.packed_size, block = row_block(plan_);
+    const bool as_one = k_of_part() % kernels_.k_multiple == 0;
+    const size_t packs = as_one ? 1 : p.parts, length = p.k / packs;
+    const size_t depth = round_up(length, kernels_.k_multiple);
+    const size_t height = round_up(std::min(range_.m1 - range_.m0, block), kernels_.rows);
+    const size_t width = round_up(cols, kernels_.cols);
+    PartsCall call;
+    call.parts = p.parts;
+    call.length = k_of_part();
+    call.a_step = (as_one ? call.length * kernels_.rows : height * depth) * size;
+    call.b_step = (as_one ? call.length * kernels_.cols : width * depth) * size;
+    call.waiting = waiting();
+    call.additions = reinterpret_cast<const uint8_t*>(scratch_ + parts_.additions);
+    list_additions(0, p.parts, reinterpret_cast<uint8_t*>(scratch_ + parts_.additions));
     panels_ = scratch_ + parts_.b;
-    for (size_t part = 0; !p.packed_b && part < p.parts; ++part) {
+    if (p.packed_b) {
+      panels_ = static_cast<const char*>(args_.b) + packed_at(plan_, 0, j);
+      call.b_step = packed_at(plan_, call.length, 0);
+    }
+    for (size_t pack = 0; !p.packed_b && pack < packs; ++pack) {
       PackCall right = right_operand(plan_, args_.b, args_.b_stride);
       right.first = j;
       right.count = cols;
-      right.k0 = part * length;
+      right.k0 = pack * length;
       right.length = length;
-      right.dst = const_cast<char*>(columns_of_part(part, j, cols));
+      right.dst = scratch_ + parts_.b + pack * width * depth * size;
       kernels_.pack_b(right);
     }
-    for (size_t i = range_.m0; i < range_.m1; i += rows) {
-      const size_t count = std::min(rows, range_.m1 - i);
-      for (size_t part = 0; part < p.parts; ++part) {
-        PackCall pack = left_operand(part * length, length);
-        pack.first = i;
-        pack.count = count;
-        begin_part(part);
-        pack.dst = rows_;
-        pack_rows(pack);
+    for (size_t i = range_.m0; i < range_.m1; i += block) {
+      const size_t count = std::min(block, range_.m1 - i);
+      for (size_t pack = 0; pack < packs; ++pack) {
+        PackCall left = left_operand(pack * length, length);
+        left.first = i;
+        left.count = count;
+        left.dst = rows_ + pack * height * depth * size;
+        pack_rows(left);
       }
       begin_piece(i);
-      tiles_of_parts(i, count, j, cols, length);
+      tiles_of_parts(call, i, count, j, cols, depth);
       end_piece(i, count, j, cols);
     }
-    begin_part(0);
   }
 
-  // The panels of column j for a part of k.
-  const char* columns_of_part(size_t part, size_t j, size_t cols) const {
-    const size_t length = k_of_part();
-    if (plan_.problem.packed_b)
-      return static_cast<const char*>(args_.b) + packed_at(plan_, part * length, j);
-    const size_t depth = round_up(length, kernels_.k_multiple);
-    return scratch_ + parts_.b +
-           part * depth * round_up(cols, kernels_.cols) * kernels_.packed_size;
-  }
-  // From here on rows of this part are packed, and multiplied.
-  void begin_part(size_t part) {
-    const size_t depth = round_up(k_of_part(), kernels_.k_multiple);
-    const size_t rows = round_up(std::min(range_.m1 - range_.m0, row_block(plan_)), kernels_.rows);
-    rows_ = scratch_ + parts_.a + part * rows * depth * kernels_.packed_size;
-  }
-
-  void tiles_of_parts(size_t i0, size_t rows, size_t j0, size_t cols, size_t length) {
-    const size_t depth = round_up(length, kernels_.k_multiple), stored = stored_rows(rows);
+  // `depth`: k's of a packed row.
+  void tiles_of_parts(PartsCall call, size_t i0, size_t rows, size_t j0, size_t cols,
+                      size_t depth) const {
+    const size_t stored = stored_rows(rows), packed_step = call.a_step;
+    const size_t b_depth =
+        plan_.problem.packed_b ? round_up(call.length, kernels_.k_multiple) : depth;
     TileCall tile;
+    auto* sums = reinterpret_cast<float*>(scratch_ + parts_.tile);
+    tile.tile = sums;
+    tile.tile_stride = kernels_.cols;
     tile.c_stride = args_.c_stride;
     for (size_t j = 0; j < cols; j += kernels_.cols) {
       tile.cols = std::min(kernels_.cols, cols - j);
-      const auto sum = [&](size_t i, size_t part, float* to, size_t stride) {
-        begin_part(part);
-        const char* b = columns_of_part(part, j0, cols) + j * depth * kernels_.packed_size;
-        multiply(i0, i, tile.rows, stored, part * length, length, b, kernels_.cols, to, stride);
-      };
+      call.b = panels_ + j * b_depth * kernels_.packed_size;
       for (size_t i = 0; i < rows; i += kernels_.rows) {
         tile.rows = std::min(kernels_.rows, rows - i);
         tile.c = args_.c + (i0 + i - args_.c_row) * args_.c_stride + j0 + j - args_.c_column;
         prefetch_rows(tile);
-        auto* sums = reinterpret_cast<float*>(scratch_ + parts_.tile);
+        call.rows = tile.rows;
+        call.a = packed_rows(i, depth);
+        call.k_step = 0;
+        call.a_step = packed_step;
+        if (i < stored) {
+          call.a = static_cast<const char*>(args_.a) + (i0 + i) * kernels_.packed_size;
+          call.k_step = args_.a_stride;
+          call.a_step = call.length * call.k_step * kernels_.packed_size;
+        }
         // The sums of a whole tile go to their place as they are.
         const bool whole = tile.rows == kernels_.rows && tile.cols == kernels_.cols;
-        add_tiles_of_parts(i, 0, plan_.problem.parts, whole ? tile : at_scratch(sums, tile.rows),
-                           waiting(), sum);
-        if (whole) continue;
-        tile.tile = sums;
-        tile.tile_stride = kernels_.cols;
-        tile.first = true;
-        kernels_.finish(tile);
+        call.to = whole ? tile.c : sums;
+        call.stride = whole ? tile.c_stride : kernels_.cols;
+        kernels_.multiply_parts(call);
+        if (!whole) kernels_.finish(tile);
       }
     }
-  }
-
-  // Where a tile's sums are added up on the way to C.
-  TileCall at_scratch(float* sums, size_t rows) const {
-    const size_t cols = kernels_.cols;
-    return {.rows = rows, .cols = cols, .c = sums, .c_stride = cols};
-  }
-
-  // The sums of parts [begin, end) go to `to`.
-  template <class Sum>
-  void add_tiles_of_parts(size_t i, size_t begin, size_t end, const TileCall& to, float* waiting,
-                          const Sum& sum) const {
-    if (end - begin == 1) return sum(i, begin, to.c, to.c_stride);
-    const size_t middle = begin + (end - begin) / 2;
-    add_tiles_of_parts(i, begin, middle, to, waiting, sum);
-    add_tiles_of_parts(i, middle, end, at_scratch(waiting, to.rows),
-                       waiting + kernels_.rows * kernels_.cols, sum);
-    kernels_.finish({waiting, kernels_.cols, to.rows, to.cols, false, to.c, to.c_stride});
   }
 
   void panel(size_t j, size_t cols, size_t k0, size_t length) {
@@ -439,7 +429,8 @@ class BlockWalk {
       PackCall others = pack;
       others.first += stored;
       others.count -= stored;
-      others.dst = packed_rows(stored, round_up(pack.length, kernels_.k_multiple));
+      const size_t depth = round_up(pack.length, kernels_.k_multiple);
+      others.dst = static_cast<char*>(pack.dst) + stored * depth * kernels_.packed_size;
       kernels_.pack_a(others);
     }
     if (stored == 0 || whole == pack.length) return;
@@ -563,7 +554,7 @@ class BlockWalk {
   const CubeRange& range_;
   const BlockScratch parts_;
   char* scratch_;
-  char* rows_;  // that are packed, of the part of k at hand
+  char* const rows_;  // that are packed
   const WindowBuffer buffer_;
   const size_t tile_rows_;
   const size_t first_row_;     // of the first tile: those of taps begin before the rectangle

@@ -21,6 +21,7 @@
 #include "keel/backends/npu/isa/cube_pairs-inl.h"
 #include "keel/backends/npu/isa/cube_tall_skinny_columns-inl.h"
 #include "keel/backends/npu/isa/cube_tall_skinny_rows-inl.h"
+#include "keel/backends/npu/isa/cube_tile-inl.h"
 
 #if HWY_TARGET == HWY_AVX3
 HWY_BEFORE_NAMESPACE();
@@ -212,6 +213,26 @@ void multiply_plain_stored(const StoredRows& a, const void* b, size_t, size_t le
   multiply_loops(at_a, b, length, to, stride);
 }
 
+// Parts of k by kernels that have registers for the sums of one: those of the others lie in a stack
+// of tiles, of which the first is where the sums go.
+template <auto kMultiply>
+void multiply_parts(const PartsCall& call) {
+  size_t complete = 0;
+  const auto tile = [&](size_t i) {
+    return i == 0 ? call.to : call.waiting + (i - 1) * kPanel * kPanel;
+  };
+  const auto stride = [&](size_t i) { return i == 0 ? call.stride : kPanel; };
+  for (size_t part = 0; part < call.parts; ++part, ++complete) {
+    const char* a = static_cast<const char*>(call.a) + part * call.a_step;
+    const char* b = static_cast<const char*>(call.b) + part * call.b_step;
+    kMultiply(a, b, kPanel, call.rows, call.length, tile(complete), stride(complete));
+    for (size_t i = call.additions[part]; i > 0; --i, --complete) {
+      finish_tile({tile(complete), stride(complete), call.rows, kPanel, false, tile(complete - 1),
+                   stride(complete - 1)});
+    }
+  }
+}
+
 }  // namespace
 
 void fill_bf16_kernels(CubeKernels& kernels, PairsOfBf16 kind) {
@@ -221,16 +242,18 @@ void fill_bf16_kernels(CubeKernels& kernels, PairsOfBf16 kind) {
   kernels.k_multiple = kTileDepth;
   kernels.pack_a = &pack_tiles<false, RoundByBits>;
   kernels.pack_b = &pack_tiles<true, RoundByBits>;
-  kernels.finish = vector_cube_kernels().wide.finish;
+  kernels.finish = &finish_tile;
   switch (kind) {
     case PairsOfBf16::kTiles:
       kernels.multiply = &multiply_amx;
+      kernels.multiply_parts = &multiply_parts<&multiply_amx>;
       kernels.begin = &begin_tiles;
       kernels.end = &end_tiles;
       return;
     case PairsOfBf16::kVectors:
       kernels.multiply = &multiply_vectors;
       kernels.multiply_stored = &multiply_vectors_stored;
+      kernels.multiply_parts = &multiply_parts<&multiply_vectors>;
       kernels.pack_a = &pack_tiles<false, RoundByInstruction>;
       kernels.pack_b = &pack_tiles<true, RoundByInstruction>;
       kernels.pack_columns = &PairOperands::pack_columns;
@@ -242,6 +265,7 @@ void fill_bf16_kernels(CubeKernels& kernels, PairsOfBf16 kind) {
     case PairsOfBf16::kLoops:
       kernels.multiply = &multiply_plain;
       kernels.multiply_stored = &multiply_plain_stored;
+      kernels.multiply_parts = &multiply_parts<&multiply_plain>;
       return;
   }
 }

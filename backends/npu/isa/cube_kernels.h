@@ -74,6 +74,22 @@ struct StoredRows {
   const void* rest = nullptr;
 };
 
+// One register tile of a product whose k has several parts (ops/sums/part_sums.h), each as long.
+struct PartsCall {
+  // `rows` rows of A: packed, or, where k_step is not 0, columns of A as it is stored, [k, m], with
+  // so many elements from k to k.
+  const void* a = nullptr;
+  size_t k_step = 0;
+  size_t rows = 0, parts = 1, length = 0;
+  const void* b = nullptr;        // a packed panel
+  size_t a_step = 0, b_step = 0;  // bytes from a part's to the next one's
+  // How many sums of two halves are complete with each part.
+  const uint8_t* additions = nullptr;
+  float* to = nullptr;  // rows of a tile's columns, `stride` floats apart
+  size_t stride = 0;
+  float* waiting = nullptr;  // room for as many tiles of sums as bits of the number of parts
+};
+
 // Elements of A along k that lie k_step apart, from `at` behind a row's beginning on; the first one
 // is number `k` of the panel's.
 struct CubeRun {
@@ -147,6 +163,9 @@ struct CubeKernels {
   // not rounded up.
   void (*multiply_stored)(const StoredRows& a, const void* b, size_t b_step, size_t length,
                           float* to, size_t stride) = nullptr;
+  // Adds up the parts of a tile as a tree. Rows from `rows` on as of `multiply`. It takes A as it
+  // is stored where takes_stored_columns.
+  void (*multiply_parts)(const PartsCall&) = nullptr;
   bool takes_stored_columns = false;  // multiply_stored takes any k_step, so A stored [k, m]
   bool takes_stored_panels = false;   // both take any b_step
   // The same with `count` rows that lie anywhere, as many as spread_rows_written of them: those

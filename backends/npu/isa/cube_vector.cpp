@@ -61,6 +61,7 @@ class Tile {
     kernels.pack_b = &pack_panels;
     kernels.multiply = &multiply;
     kernels.multiply_stored = &multiply_stored;
+    kernels.multiply_parts = &multiply_parts;
     kernels.takes_stored_columns = true;
     kernels.takes_stored_panels = true;
     kernels.multiply_spread = &multiply_spread;
@@ -81,6 +82,8 @@ class Tile {
   // Channels come in multiples of 4, 8 or 16.
   using TapTile = Tile<std::bit_floor(kRows), kVectors>;
   static_assert(kCols % hv::kBlockSide == 0);
+  // There are registers for the sums of two of these.
+  using HalfTile = Tile<(kRows + 1) / 2, kVectors>;
   using Down = std::make_index_sequence<kRows>;
   using Across = std::make_index_sequence<kVectors>;
 
@@ -129,6 +132,23 @@ class Tile {
   static HWY_INLINE void load(Row* sums, const float* from, size_t stride,
                               std::index_sequence<R...>) {
     (load_row(sums[R], from + R * stride, Across()), ...);
+  }
+
+  template <size_t... V>
+  static HWY_INLINE void add_to_row(Row& row, const Row& other, std::index_sequence<V...>) {
+    ((row.sum[V] = row.sum[V] + other.sum[V]), ...);
+  }
+  template <size_t... R>
+  static HWY_INLINE void add(Row* sums, const Row* others, std::index_sequence<R...>) {
+    (add_to_row(sums[R], others[R], Across()), ...);
+  }
+  template <size_t... V>
+  static HWY_INLINE void add_row_at(Row& row, const float* there, std::index_sequence<V...>) {
+    ((row.sum[V] = hn::LoadU(Tag(), there + V * hn::Lanes(Tag())) + row.sum[V]), ...);
+  }
+  template <size_t... R>
+  static HWY_INLINE void add_at(Row* sums, const float* there, std::index_sequence<R...>) {
+    (add_row_at(sums[R], there + R * kCols, Across()), ...);
   }
 
   // Adds `length` k to the sums; elements of A lie `k_step` apart from k to k, rows of B `b_step`.
@@ -226,6 +246,55 @@ class Tile {
     }
     const EvenRows<size_t> apart{a.stride};
     multiply_rows(rows, apart, Constant<1>(), panel, b_step, length, to, stride);
+  }
+
+  static void multiply_parts(const PartsCall& call) {
+    if (call.k_step == 0) return halves_of_parts(call, Constant<kRows>());
+    halves_of_parts(call, call.k_step);
+  }
+
+  template <class Step>
+  static HWY_INLINE void halves_of_parts(const PartsCall& call, Step k_step) {
+    constexpr size_t kHalf = HalfTile::kRowsOfTile;
+    const auto* a = static_cast<const float*>(call.a);
+    HalfTile::sum_parts(call, a, k_step, call.to);
+    if (call.rows > kHalf)
+      HalfTile::sum_parts(call, a + kHalf, k_step, call.to + kHalf * call.stride);
+  }
+
+  // The sums that later parts are added to stay in registers, but for those of a half that wait
+  // until the other half is complete.
+  template <class Step>
+  static HWY_NOINLINE void sum_parts(const PartsCall& call, const float* a, Step k_step,
+                                     float* to) {
+    constexpr EvenRows<Constant<1>> kRowsBeside;
+    const size_t a_step = call.a_step / sizeof(float), b_step = call.b_step / sizeof(float);
+    const auto* b = static_cast<const float*>(call.b);
+    float* waiting = call.waiting;
+    Row sums[kRows];
+    clear(sums, Down());
+    add_run(sums, a, kRowsBeside, k_step, b, call.length);
+    for (size_t part = 1; part < call.parts; ++part) {
+      a += a_step;
+      b += b_step;
+      size_t additions = call.additions[part];
+      if (additions == 0) {
+        store(sums, waiting, kCols, Down());
+        waiting += kRows * kCols;
+        clear(sums, Down());
+        add_run(sums, a, kRowsBeside, k_step, b, call.length);
+        continue;
+      }
+      Row product[kRows];
+      clear(product, Down());
+      add_run(product, a, kRowsBeside, k_step, b, call.length);
+      add(sums, product, Down());
+      while (--additions > 0) {
+        waiting -= kRows * kCols;
+        add_at(sums, waiting, Down());
+      }
+    }
+    store(sums, to, call.stride, Down());
   }
 
   template <class Rows, class Step>

@@ -194,6 +194,29 @@ TEST_CASE("matmul with few columns or rows adds any number of parts as a tree") 
   }
 }
 
+// Their sums are added while registers hold a tile's, but for those of halves that wait.
+TEST_CASE("matmul with many columns and rows adds any number of parts as a tree") {
+  struct Sizes {
+    int64_t m, n, k_of_part;
+  };
+  for (const Sizes s : {Sizes{64, 64, 32}, {130, 70, 5}, {28, 40, 1}, {47, 33, 7}}) {
+    CAPTURE(s.m);
+    CAPTURE(s.n);
+    for (const int64_t parts : {2, 3, 5, 6, 7, 8, 13}) {
+      CAPTURE(parts);
+      for (const DType dtype : {f32, bf16}) {
+        CAPTURE(std::string(name_of(dtype)));
+        const Shape a{parts * s.k_of_part, s.m}, b{parts * s.k_of_part, s.n};
+        check_parts({numbers(a, 1), numbers(b, 2)}, parts, [&](const Values& v, int64_t of) {
+          const MatmulAttributes options{
+              .transpose_a = true, .wide = dtype == bf16, .rows_alone = true, .parts = of};
+          return matmul(cast(v[0], dtype), cast(v[1], dtype), options);
+        });
+      }
+    }
+  }
+}
+
 TEST_CASE("matmul with rows_alone gives a row the same bits among any others") {
   struct Sizes {
     int64_t m, n, k;
