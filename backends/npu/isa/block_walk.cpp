@@ -265,28 +265,32 @@ class BlockWalk {
         const size_t count = std::min(end, (number + 1) * line) - row;
         const size_t place = lying_->place_of_line(number, strip_.begin) +
                              (row - number * line) * lying_->line_step();
-        multiply_line(place, row, count, j, cols, k0, length);
+        multiply_line(place, count, line_of_c(number, row), j, cols, k0, length);
         row += count;
       }
       end_piece(i, end - i, j, cols);
     }
   }
 
-  // `count` rows from `i` on that are windows of one line, of which the first lies at `place`.
-  void multiply_line(size_t place, size_t i, size_t count, size_t j0, size_t cols, size_t k0,
+  // Returns where row `row` of C begins, which is in line `number`.
+  float* line_of_c(size_t number, size_t row) const {
+    if (args_.c_lines == nullptr) return args_.c + (row - args_.c_row) * args_.c_stride;
+    const size_t line = lying_->line_windows(), first = args_.c_row / line;
+    return args_.c + args_.c_lines[number - first] + (row - number * line) * args_.c_stride;
+  }
+
+  // Multiplies `count` rows that are windows of one line, of which the first lies at `place`. Their
+  // products go to rows of C from `to` on.
+  void multiply_line(size_t place, size_t count, float* to, size_t j0, size_t cols, size_t k0,
                      size_t length) const {
     const EvenLine line{lines() + place, lying_->line_step(), count, places(), length};
-    TileCall tile;
     auto* sums = reinterpret_cast<float*>(scratch_ + parts_.tile);
-    tile.tile = sums;
-    tile.tile_stride = kernels_.cols;
-    tile.rows = count;
-    tile.first = is_first(k0);
+    TileCall tile{.tile = sums, .tile_stride = kernels_.cols, .rows = count, .first = is_first(k0)};
     tile.c_stride = args_.c_stride;
     for (size_t j = 0; j < cols; j += kernels_.cols) {
       const char* b = panels_ + j * length * kernels_.packed_size;
       tile.cols = std::min(kernels_.cols, cols - j);
-      tile.c = args_.c + (i - args_.c_row) * args_.c_stride + j0 + j - args_.c_column;
+      tile.c = to + j0 + j - args_.c_column;
       if (tile.first && tile.cols == kernels_.cols) {
         kernels_.multiply_line(line, b, tile.c, tile.c_stride);
         continue;
@@ -476,12 +480,10 @@ class BlockWalk {
 
   void tiles(size_t i0, size_t rows, size_t j0, size_t cols, size_t k0, size_t length) {
     const size_t depth = round_up(length, kernels_.k_multiple);
-    TileCall tile;
     auto* sums = reinterpret_cast<float*>(scratch_ + parts_.tile);
+    TileCall tile{.tile = sums, .tile_stride = kernels_.cols};
     const size_t stored = stored_rows(rows);
     const size_t b_step = stores_panels_ ? args_.b_stride : kernels_.cols;
-    tile.tile = sums;
-    tile.tile_stride = kernels_.cols;
     tile.first = is_first(k0);
     tile.c_stride = args_.c_stride;
     for (size_t j = 0; j < cols; j += kernels_.cols) {
@@ -523,10 +525,7 @@ class BlockWalk {
 
   // Brings the kept sums of rows [i0, i0 + rows) to C, which may begin and end within a tile.
   void finish_tiles(size_t i0, size_t rows, size_t j0, size_t cols, size_t k0) const {
-    TileCall tile;
-    tile.tile_stride = kernels_.cols;
-    tile.first = is_first(k0);
-    tile.c_stride = args_.c_stride;
+    TileCall tile{.tile_stride = kernels_.cols, .first = is_first(k0), .c_stride = args_.c_stride};
     for (size_t j = 0; j < cols; j += kernels_.cols) {
       tile.cols = std::min(kernels_.cols, cols - j);
       for (size_t i = i0; i < i0 + rows; i += tile.rows) {

@@ -277,6 +277,15 @@ bool cube_leaves_stored(const CubePlan& plan) noexcept {
   return tall_skinny_kernel(plan) == nullptr && !packs_parts && is_better_left_stored(plan);
 }
 
+bool cube_multiplies_images(const CubePlan& plan) noexcept {
+  const CubeProblem& p = plan.problem;
+  return plan.windows != nullptr && p.a == f32 && p.round_to == f32;
+}
+
+bool cube_places_lines(const CubePlan& plan) noexcept {
+  return plan.windows != nullptr && plan.windows->by_lines() && plan.problem.parts == 1;
+}
+
 size_t cube_packed_bytes(const CubePlan& plan) noexcept {
   if (packs_columns(plan)) return plan.problem.n * column_bytes(plan);
   const CubeKernels& kernels = *plan.kernels;

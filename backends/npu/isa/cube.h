@@ -55,6 +55,10 @@ struct CubeArgs {
   float* c = nullptr;  // C[c_row, c_column], the only part of C that is there where these are not 0
   size_t c_stride = 0;
   size_t c_row = 0, c_column = 0;
+  // Where each line of C's rows begins, in elements from `c`, from that of row c_row on, where
+  // lines do not follow each other (cube_places_lines). A line is as many rows as A's windows are
+  // across.
+  const size_t* c_lines = nullptr;
   bool adds = false;  // to what is in C, where cube_adds says that the plan can
   const vector::ByteMap* bytes = nullptr;  // for a = u8
 };
@@ -113,6 +117,12 @@ bool cube_adds(const CubePlan& plan) noexcept;
 
 // Says whether rectangles of C may take B as it is stored, so that none of them packs it.
 bool cube_leaves_stored(const CubePlan& plan) noexcept;
+
+// Says whether windows of A that do not reach beyond the images are multiplied on them as they are.
+bool cube_multiplies_images(const CubePlan& plan) noexcept;
+
+// Says whether cube_block can write lines of C's rows to places of their own (CubeArgs::c_lines).
+bool cube_places_lines(const CubePlan& plan) noexcept;
 
 // A packed copy of the whole of B, for the plan's kernels. Its bytes; what k and n of its parts
 // have to be multiples of where a part does not end with B; and a part of it written, padding

@@ -15,6 +15,7 @@
 #include "keel/backends/npu/isa/cube.h"
 #include "keel/backends/npu/kernels/kernels.h"
 #include "keel/backends/npu/kernels/operand_load.h"
+#include "keel/backends/npu/kernels/padded_images.h"
 #include "keel/backends/npu/kernels/prepacked_weight.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/parallel_for.h"
@@ -24,10 +25,12 @@ namespace keel::npu {
 namespace {
 
 constexpr size_t kAligned = 64;
+constexpr int64_t kFloatBytes = sizeof(float);
 // Multiply-adds that keep a host thread busy for three microseconds.
 constexpr int64_t kWorkOfABlock = int64_t{1} << 18;
 constexpr int64_t kMostBlocks = 32;
-// Bytes of the sums that are computed at a time: they stay in the second cache.
+// Bytes of the sums that are computed at a time, and at most of the copy of the results that they
+// are computed from: both stay in the second cache.
 constexpr int64_t kStripBytes = int64_t{128} << 10;
 
 // A row of C, which has few columns: calls of the library would take longer than it.
@@ -50,6 +53,12 @@ class PhasedKernel final : public Kernel {
     for (const ProductPhase& phase : product_phases(fused.anchor())) add_phase(fused, phase);
     a_at_ = fused.source(phases_.front().geometry.matrices.a.input).value();
     b_at_ = fused.source(phases_.front().geometry.matrices.b.input).value();
+    share_copy();
+    // Pixels that no tap meets stay cleared. The others are written a stride apart, for which the
+    // caches would read their lines from memory, unless the kernel asks for these in time.
+    clears_ = std::any_of(phases_.begin(), phases_.end(), [](const Phase& phase) {
+      return !phase.has_taps() || !phase.writes_pixels();
+    });
     if (result_ != f32) round_ = vector::find_instruction("cast", f32, result_, saturate_f16);
     if (fused.has_epilogue()) {
       epilogue_.emplace(fused, vector::instruction_lookup(saturate_f16), vector::make_softmax_rows,
@@ -83,6 +92,9 @@ class PhasedKernel final : public Kernel {
     size_t packed = 0;    // where in the workspace B of the first group is
     size_t of_group = 0;  // bytes from there to that of the next one
     bool has_taps() const { return geometry.matrices.k > 0; }
+    // Says whether its sums are written where its pixels lie; else they are copied there.
+    bool writes_pixels() const { return cube_places_lines(plan); }
+    int64_t line() const { return geometry.pixels.axes[1].windows; }  // its rows
   };
   // Lines [first, first + lines) of some images, or all lines of several.
   struct Strip {
@@ -102,6 +114,7 @@ class PhasedKernel final : public Kernel {
     // The taps of a phase are brought together before they are packed.
     problem.b_windows.reset();
     problem.packed_b = true;
+    element_size_ = size_of(problem.a);
     phase.plan = plan_cube(problem);
     phase.of_group = align_up(cube_packed_bytes(phase.plan), kAligned);
     packed_ += phase.of_group * geometry.matrices.batch.size();
@@ -109,14 +122,38 @@ class PhasedKernel final : public Kernel {
         static_cast<int64_t>(problem.m * problem.n * problem.k * geometry.matrices.batch.size());
   }
 
+  // Lets the windows of all phases lie on one padded copy of dy, which a strip makes once, if those
+  // of any phase are padded. Kernels that copy windows by themselves, or widen their elements as
+  // they do, have no use for it.
+  void share_copy() {
+    std::vector<WindowRows> windows;
+    for (const Phase& phase : phases_) {
+      if (!phase.has_taps()) continue;
+      if (!cube_multiplies_images(phase.plan)) return;
+      windows.push_back(*phase.geometry.matrices.a.windows);
+    }
+    if (windows.empty()) return;
+    const PaddedImages results(windows);
+    if (!results.has_padding()) return;
+    for (Phase& phase : phases_) {
+      if (!phase.has_taps()) continue;
+      CubeProblem problem = phase.plan.problem;
+      problem.a_windows = results.over_copy(*phase.geometry.matrices.a.windows);
+      phase.plan = cube_over(phase.plan, problem);
+    }
+    results_ = results;
+  }
+
   // Into whole images, or lines of one: all phases of a strip read the same part of dy.
   void cut_strips() {
-    const int64_t line_bytes = line_elements() * static_cast<int64_t>(sizeof(float));
+    const int64_t line_bytes = line_elements() * kFloatBytes;
     const int64_t image_bytes = line_bytes * height();
+    const int64_t copied_bytes = results_ ? results_->place(1, 0) * kFloatBytes : 0;
     const int64_t worth = std::clamp<int64_t>(
         std::min<int64_t>(compute_threads(), work_ / kWorkOfABlock), 1, kMostBlocks);
     const int64_t share = (images_[0] + worth - 1) / worth;
-    images_of_strip_ = std::clamp<int64_t>(kStripBytes / image_bytes, 1, share);
+    images_of_strip_ =
+        std::clamp<int64_t>(kStripBytes / std::max(image_bytes, copied_bytes), 1, share);
     lines_of_strip_ = height();
     if (image_bytes > 2 * kStripBytes) {
       const int64_t step = phases_.front().geometry.pixels.axes[0].step;
@@ -144,18 +181,34 @@ class PhasedKernel final : public Kernel {
       taps = std::max(taps, p.n * p.k * size_of(p.b));
       const Rows rows = most_rows(phase);
       const auto count = static_cast<size_t>(rows.end - rows.begin);
+      lines_ = std::max(lines_, count / static_cast<size_t>(phase.line()) * sizeof(size_t));
       cube_scratch_ = std::max(cube_scratch_, cube_scratch_bytes(phase.plan, count, p.n));
       sums_ = std::max(sums_, cube_piece_elements(phase.plan, count, p.n) * sizeof(float));
     }
     cube_scratch_ = align_up(cube_scratch_, kAligned);
     sums_ = align_up(sums_, kAligned);
+    lines_ = align_up(lines_, kAligned);
+    if (results_) copy_ = align_up(most_copied_elements() * sizeof(float), kAligned);
     const auto rows = static_cast<size_t>(images_of_strip_ * lines_of_strip_ * images_[2]);
     const size_t elements = rows * static_cast<size_t>(channels());
     if (result_ != f32 || epilogue_) values_ = align_up(elements * sizeof(float), kAligned);
     if (result_ != f32 && epilogue_) rounded_ = align_up(elements * size_of(result_), kAligned);
     const size_t behind = epilogue_ ? align_up(epilogue_->scratch_bytes(rows), kAligned) : 0;
-    scratch_ =
-        std::max(cube_scratch_ + sums_ + values_ + rounded_ + behind, align_up(taps, kAligned));
+    scratch_ = std::max(cube_scratch_ + sums_ + values_ + rounded_ + behind + lines_ + copy_,
+                        align_up(taps, kAligned));
+  }
+  // Both lie behind all else in a block's part.
+  float* copy_in(char* scratch) const {
+    return reinterpret_cast<float*>(scratch + scratch_ - copy_);
+  }
+  size_t* lines_in(char* scratch) const {
+    return reinterpret_cast<size_t*>(scratch + scratch_ - copy_ - lines_);
+  }
+  size_t most_copied_elements() const {
+    int64_t lines = 0;
+    for (int64_t i = 0; i < strips_of_image_; ++i)
+      lines = std::max(lines, copied_part(strip(i)).lines);
+    return static_cast<size_t>(images_of_strip_ * lines * results_->line_elements());
   }
 
   // The block's share of all right operands.
@@ -177,6 +230,23 @@ class PhasedKernel final : public Kernel {
   }
   char* packed(void* const* args, const Phase& phase, size_t group) const {
     return workspace(args) + phase.packed + group * phase.of_group;
+  }
+
+  // Returns the part of the padded copy of dy that the windows of a strip reach.
+  PaddedImages::Part copied_part(const Strip& strip) const {
+    PaddedImages::Part part{strip.image, strip.images, 0, results_->lines()};
+    if (strip.lines == height()) return part;
+    int64_t begin = part.lines, end = 0;
+    for (const Phase& phase : phases_) {
+      const Rows rows = rows_of(phase, {0, 1, strip.line, strip.lines});
+      if (!phase.has_taps() || rows.begin >= rows.end) continue;
+      const auto& down = phase.plan.problem.a_windows->axes[0];
+      begin = std::min(begin, down.position(rows.begin / phase.line(), 0));
+      end = std::max(end, down.position(rows.end / phase.line() - 1, down.taps - 1) + 1);
+    }
+    part.line = std::min(begin, end);
+    part.lines = end - part.line;
+    return part;
   }
 
   // Rows of a phase's C.
@@ -206,27 +276,48 @@ class PhasedKernel final : public Kernel {
                              : reinterpret_cast<float*>(scratch + cube_scratch_ + sums_);
     // Element 0 of the images, were all of them there.
     float* const images = to - row * channels();
-    // Pixels that no tap meets stay so. The others are written a stride apart, for which the caches
-    // would read their lines from memory; clearing them all at once does without.
-    std::memset(to, 0, static_cast<size_t>(rows * channels()) * sizeof(float));
-    for (const Phase& phase : phases_) {
-      for (size_t group = 0; group < phase.geometry.matrices.batch.size(); ++group)
-        multiply(args, phase, group, rows_of(phase, strip), images, scratch);
+    if (clears_) std::memset(to, 0, static_cast<size_t>(rows * channels()) * sizeof(float));
+    for (size_t group = 0; group < phases_.front().geometry.matrices.batch.size(); ++group) {
+      const void* results = bring_results(args, group, strip, scratch);
+      for (const Phase& phase : phases_)
+        multiply(args, phase, group, rows_of(phase, strip), results, images, scratch);
     }
     return values_ == 0 ? 0 : finish(args, to, {row, rows, 0, channels()}, scratch);
   }
 
+  // Returns where the group's part of dy begins: that of the copy for this strip, if there is one.
+  const void* bring_results(void* const* args, size_t group, const Strip& strip,
+                            char* scratch) const {
+    const auto start = static_cast<size_t>(phases_.front().geometry.matrices.batch[group].a);
+    const char* stored = static_cast<const char*>(args[a_at_]) + start * element_size_;
+    if (!results_) return stored;
+    const PaddedImages::Part part = copied_part(strip);
+    float* copy = copy_in(scratch);
+    results_->copy(stored, element_size_, part, copy);
+    // This is where line 0 of the first image would be.
+    return copy - results_->place(part.image, part.line);
+  }
+
   void multiply(void* const* args, const Phase& phase, size_t group, const Rows& rows,
-                float* images, char* scratch) const {
+                const void* results, float* images, char* scratch) const {
     if (rows.begin >= rows.end || !phase.has_taps()) return;
     const ProductMatrices& matrices = phase.geometry.matrices;
     const ProductMatrices::Starts& at = matrices.batch[group];
     const CubeRange all{static_cast<size_t>(rows.begin), static_cast<size_t>(rows.end), 0,
                         static_cast<size_t>(matrices.n)};
-    const CubeProblem& p = phase.plan.problem;
     CubeArgs cube;
-    cube.a = static_cast<const char*>(args[a_at_]) + static_cast<size_t>(at.a) * size_of(p.a);
+    cube.a = results;
     cube.b = packed(args, phase, group);
+    if (phase.writes_pixels()) {
+      size_t* lines = lines_in(scratch);
+      for (int64_t row = rows.begin; row < rows.end; row += phase.line())
+        *lines++ = static_cast<size_t>(phase.geometry.place_of(row));
+      cube.c = images + at.c;
+      cube.c_stride = static_cast<size_t>(matrices.c_stride);
+      cube.c_row = all.m0;
+      cube.c_lines = lines_in(scratch);
+      return cube_block(phase.plan, cube, all, scratch);
+    }
     auto* sums = reinterpret_cast<float*>(scratch + cube_scratch_);
     cube_pieces(phase.plan, cube, all, scratch, sums,
                 [&](const CubeRange& piece) { store(phase, piece, sums, images + at.c); });
@@ -280,11 +371,16 @@ class PhasedKernel final : public Kernel {
   VectorInstruction round_ = nullptr;
   std::optional<ProductEpilogue> epilogue_;
   std::vector<Phase> phases_;
-  int64_t work_ = 0;  // multiply-adds
+  size_t element_size_ = sizeof(float);  // of dy
+  std::optional<PaddedImages> results_;  // dy as all phases read it, where it is copied
+  bool clears_ = false;                  // the pixels of a strip before they are written
+  int64_t work_ = 0;                     // multiply-adds
   int64_t images_of_strip_ = 1, lines_of_strip_ = 1, strips_of_image_ = 1, strips_ = 1;
   int blocks_ = 1;
   // Bytes: of all packed operands, and behind them of a block.
-  size_t packed_ = 0, cube_scratch_ = 0, sums_ = 0, values_ = 0, rounded_ = 0, scratch_ = 0;
+  size_t packed_ = 0, cube_scratch_ = 0, sums_ = 0, values_ = 0, rounded_ = 0, lines_ = 0,
+         copy_ = 0;
+  size_t scratch_ = 0;
 };
 
 }  // namespace
