@@ -254,13 +254,13 @@ class PhasedKernel final : public Kernel {
     int64_t begin = 0, end = 0;
   };
   static Rows rows_of(const Phase& phase, const Strip& strip) {
-    const auto& [down, across] = phase.geometry.pixels.axes;
+    const WindowRows::Axis& down = phase.geometry.pixels.axes[0];
     const auto before = [&](int64_t line) {  // lines of the phase
       return std::clamp<int64_t>((line - down.first + down.step - 1) / down.step, 0, down.windows);
     };
     const int64_t last = strip.image + strip.images - 1;
-    return {(strip.image * down.windows + before(strip.line)) * across.windows,
-            (last * down.windows + before(strip.line + strip.lines)) * across.windows};
+    return {(strip.image * down.windows + before(strip.line)) * phase.line(),
+            (last * down.windows + before(strip.line + strip.lines)) * phase.line()};
   }
   // As many as a strip has at most.
   Rows most_rows(const Phase& phase) const {
