@@ -174,21 +174,22 @@ GlobalGradients DataParallel::gradients(Operand loss, const Values& states,
   Graph& graph = value.graph();
   const LossScaler* scaler = options.scaler;
   const int64_t shards = own_shards(value);
-  LossOfPart part = shards == 0 ? LossOfPart{value, {}} : loss_of_part(value, shards, line);
-  double scale = 1 / static_cast<double>(ranks_);
-  if (shards != 0) {
-    // A part's share of the mean, so that slopes are added as they are.
+  const LossOfPart part = shards == 0 ? LossOfPart{value, {}} : loss_of_part(value, shards, line);
+  // Where it is exact, the gradients are those of the loss's share of the mean, so that their sums
+  // need no scaling.
+  const double share = 1 / static_cast<double>(ranks_ * std::max<int64_t>(shards, 1));
+  const bool shares_loss = shards != 0 && is_power_of_two(micro_shards_);
+  Value root = part.loss;
+  if (shares_loss) {
     const OwnScope here(graph, line);
-    part.loss = mul(Operand(part.loss, line), scale / static_cast<double>(shards), line);
-    scale = 1;
+    root = mul(Operand(root, line), share, line);
   }
   const auto look_ups = gathered_look_ups(part.loss, shards, states);
   Values by = states;
   for (size_t i = 0; i < states.size(); ++i) {
     if (!look_ups[i].empty()) by[i] = look_ups[i][0].rows;
   }
-  const Values slopes =
-      keel::gradients(scaler ? scaler->scaled(part.loss, line) : part.loss, by, line);
+  const Values slopes = keel::gradients(scaler ? scaler->scaled(root, line) : root, by, line);
 
   GlobalGradients global;
   global.statistics = attached_updates(Operand(value, line));
@@ -211,6 +212,7 @@ GlobalGradients DataParallel::gradients(Operand loss, const Values& states,
     sums =
         sum_of_parts(sums, part.batch, {.parts = shards, .first_part = first_shard(shards)}, line);
     others[0] = sums.back();
+    if (shares_loss) others[0] = mul(Operand(others[0], line), share, line);
     sums.pop_back();
     global.gradients = sums;
   }
@@ -231,7 +233,8 @@ GlobalGradients DataParallel::gradients(Operand loss, const Values& states,
     if (!is_float(a.next.dtype())) continue;
     others.push_back(summed_form(a.next, several, line));
   }
-  const Values of_tables = sum_over_ranks(global.gradients, others, tables, scale, line);
+  const Values of_tables =
+      sum_over_ranks(global.gradients, others, tables, shares_loss ? 1 : share, line);
   auto of_table = of_tables.begin();
   for (size_t i = 0; i < states.size(); ++i) {
     if (!look_ups[i].empty()) global.gradients[i] = *of_table++;

@@ -5,7 +5,7 @@
 // A tile of kOutputs x kOutputs results needs one multiplication for each of its points and
 // channels, where the sum over taps needs kOutputs^2 * kTaps^2 for each channel: for tiles of 2 x 2
 // with 3 taps 16 instead of 36, with 5 taps 36 instead of 100; for tiles of 4 x 4 with 3 taps 36
-// instead of 144. Tiles of more points would have larger errors than these. With the matrices
+// instead of 144. Tiles of more points have errors of several times theirs. With the matrices
 // below, d the part of the image under the tile and g a kernel, the tile is output (weights g
 // weights^T . input d input^T) output^T, where "." multiplies element by element, and the sum over
 // channels is taken before the last transform. The gradient of a kernel is the transposed form,

@@ -4,6 +4,7 @@
 // [--only TEXT], which leaves out the lines without the text.
 // Each line: the peer named first is 1.00, the others are shares of its rate; bytes that oneDNN
 // would move into its own layout are not counted.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -18,7 +19,11 @@
 namespace keel_bench {
 namespace {
 
-constexpr int64_t kStepsOfALaunch = 4;
+// As many as a training has by default, but where they are long.
+int64_t steps_of_a_launch(const Convolution& c) {
+  constexpr double kFlop = 2e9;
+  return std::clamp<int64_t>(static_cast<int64_t>(kFlop / c.flop()), 4, 100);
+}
 
 // The numbers do not matter, but they are none that arithmetic is slow with.
 keel::Initializer numbers(const keel::Shape& shape) { return keel::uniform(shape, -1, 1); }
@@ -54,8 +59,9 @@ Contestant keel_convolution(const Convolution& c, ConvolutionPart part, const ch
   step->session = std::make_unique<keel::Session>(step->graph, keel::device(backend));
   step->loop =
       std::make_unique<keel::Loop>(step->session->sink({.update = keel::Update{{{kept, result}}}}));
-  return {std::string("keel ") + backend, [step] { step->loop->run(kStepsOfALaunch); },
-          static_cast<double>(kStepsOfALaunch) * c.flop()};
+  const int64_t steps = steps_of_a_launch(c);
+  return {std::string("keel ") + backend, [step, steps] { step->loop->run(steps); },
+          static_cast<double>(steps) * c.flop()};
 }
 
 int main(const std::vector<std::string>& words) {

@@ -145,6 +145,7 @@ HWY_INLINE size_t transform_by(D d, const WinogradLine& call, size_t channel) {
 template <WinogradStep kStep, size_t kOutputs, size_t kTaps>
 void transform(const WinogradLine& call) {
   using Matrix = StepMatrix<kStep, kOutputs, kTaps>;
+  // With more points a patch leaves no registers for the columns of the next one.
   constexpr size_t kKept = kStep == WinogradStep::kInput && Matrix::kPoints == 4 ? 2 : 0;
   size_t channel = transform_by<Matrix, kKept>(hn::ScalableTag<float>(), call, 0);
   if (channel == call.channels) return;

@@ -26,7 +26,7 @@ struct PointMatrices {
   size_t points = 0, row = 0, point = 0;  // their number; elements from one to the next
 };
 
-// For what a launch says of itself: "2 x 2 results".
+// Returns the size of the tiles as a launch names it: "2 x 2 results".
 std::string results_of_tile(const WinogradForm& form);
 
 class WinogradTiles {

@@ -26,8 +26,8 @@ size_t row_block(const CubePlan& plan);
 size_t column_block(const CubeKernels& kernels);
 // Counts the panels that a part of k is cut into.
 size_t panels_of_part(const CubePlan& plan);
-// Lists for each part of [begin, end) how many sums of two halves are complete with it: 0, 1, 0 and
-// 2 of four.
+// Lists for each part of [begin, end) how many additions of the tree (ops/sums/part_sums.h) can be
+// done once its sum is known: 0, 1, 0 and 2 for four parts.
 void list_additions(size_t begin, size_t end, uint8_t* additions);
 // Says whether blocks of rows are finished one after the other; else each is added to panel by
 // panel.

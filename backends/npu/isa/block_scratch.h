@@ -57,8 +57,8 @@ inline size_t tile_rows(const CubePlan& plan) {
   return spread_rows_written((m + tiles - 1) / tiles);
 }
 
-// Says whether the parts of k are added up tile by tile: where each is one short panel, of columns
-// of A and of B that are no windows, so that all of them are packed at once.
+// Says whether the parts of k are added up tile by tile: where each is one short panel, A is stored
+// [k, m] and neither operand is windows, so that all parts are packed at once.
 inline bool adds_tiles_of_parts(const CubePlan& plan) {
   const CubeProblem& p = plan.problem;
   const size_t depth = round_up(plan.k_panel, plan.kernels->k_multiple);

@@ -109,8 +109,8 @@ class BlockWalk {
     kernels_.finish(sum);
   }
 
-  // All parts of k are packed, and added up tile by tile. Those that panels need not pad are packed
-  // as one.
+  // All parts of k are packed, and added up tile by tile. Parts whose length is a multiple of
+  // k_multiple need no padding and are packed as one.
   void panels_of_parts(size_t j, size_t cols) {
     const CubeProblem& p = plan_.problem;
     const size_t size = kernels_.packed_size, block = row_block(plan_);
@@ -156,7 +156,7 @@ class BlockWalk {
     }
   }
 
-  // `depth`: k's of a packed row.
+  // `depth` is the number of k in a packed row.
   void tiles_of_parts(PartsCall call, size_t i0, size_t rows, size_t j0, size_t cols,
                       size_t depth) const {
     const size_t stored = stored_rows(rows), packed_step = call.a_step;

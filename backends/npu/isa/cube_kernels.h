@@ -83,7 +83,7 @@ struct PartsCall {
   size_t rows = 0, parts = 1, length = 0;
   const void* b = nullptr;        // a packed panel
   size_t a_step = 0, b_step = 0;  // bytes from a part's to the next one's
-  // How many sums of two halves are complete with each part.
+  // For each part, how many additions of the tree can be done once its sum is known.
   const uint8_t* additions = nullptr;
   float* to = nullptr;  // rows of a tile's columns, `stride` floats apart
   size_t stride = 0;
@@ -140,11 +140,12 @@ struct TallSkinnyCall {
   size_t column_stride = 0;  // floats from one to the next
 };
 
-// Rows that multiply_spread writes where `count` are wanted: pairs, or the nine of a window of 3
-// x 3.
-constexpr size_t kWindowOfNine = 9;
+// Says whether multiply_spread has a tile of so many rows though they are no pairs: the nine of a
+// window of 3 x 3, and thirteen, of which two tiles hold one of 5 x 5.
+constexpr bool has_odd_tile(size_t count) noexcept { return count == 9 || count == 13; }
+// Rows that multiply_spread writes where `count` are wanted.
 constexpr size_t spread_rows_written(size_t count) noexcept {
-  return count == kWindowOfNine ? count : (count + 1) / 2 * 2;
+  return has_odd_tile(count) ? count : (count + 1) / 2 * 2;
 }
 
 struct CubeKernels {
@@ -163,8 +164,8 @@ struct CubeKernels {
   // not rounded up.
   void (*multiply_stored)(const StoredRows& a, const void* b, size_t b_step, size_t length,
                           float* to, size_t stride) = nullptr;
-  // Adds up the parts of a tile as a tree. Rows from `rows` on as of `multiply`. It takes A as it
-  // is stored where takes_stored_columns.
+  // Adds up the parts of a tile as a tree. As in `multiply`, rows from `rows` on may be left out.
+  // It takes A as it is stored where takes_stored_columns.
   void (*multiply_parts)(const PartsCall&) = nullptr;
   bool takes_stored_columns = false;  // multiply_stored takes any k_step, so A stored [k, m]
   bool takes_stored_panels = false;   // both take any b_step

@@ -82,7 +82,7 @@ class Tile {
   // Channels come in multiples of 4, 8 or 16.
   using TapTile = Tile<std::bit_floor(kRows), kVectors>;
   static_assert(kCols % hv::kBlockSide == 0);
-  // There are registers for the sums of two of these.
+  // Registers hold the sums of two such tiles.
   using HalfTile = Tile<(kRows + 1) / 2, kVectors>;
   using Down = std::make_index_sequence<kRows>;
   using Across = std::make_index_sequence<kVectors>;
@@ -256,14 +256,15 @@ class Tile {
   template <class Step>
   static HWY_INLINE void halves_of_parts(const PartsCall& call, Step k_step) {
     constexpr size_t kHalf = HalfTile::kRowsOfTile;
+    static_assert(2 * kHalf == kRows);
     const auto* a = static_cast<const float*>(call.a);
     HalfTile::sum_parts(call, a, k_step, call.to);
     if (call.rows > kHalf)
       HalfTile::sum_parts(call, a + kHalf, k_step, call.to + kHalf * call.stride);
   }
 
-  // The sums that later parts are added to stay in registers, but for those of a half that wait
-  // until the other half is complete.
+  // The sum that the next part is added to stays in registers. The left operands of additions that
+  // cannot be done yet wait in memory.
   template <class Step>
   static HWY_NOINLINE void sum_parts(const PartsCall& call, const float* a, Step k_step,
                                      float* to) {
@@ -338,9 +339,9 @@ class Tile {
   template <size_t kMost>
   static HWY_INLINE void spread_first(const SpreadRows& a, const float* b, size_t count,
                                       bool goes_on, float* to, size_t stride) {
-    if constexpr (kMost == kWindowOfNine + 1) {
-      if (count == kWindowOfNine)
-        return Tile<kWindowOfNine, kVectors>::multiply_all_spread(a, b, goes_on, to, stride);
+    if constexpr (has_odd_tile(kMost - 1)) {
+      if (count == kMost - 1)
+        return Tile<kMost - 1, kVectors>::multiply_all_spread(a, b, goes_on, to, stride);
     }
     if constexpr (kMost > 2) {
       if (count + 2 <= kMost) return spread_first<kMost - 2>(a, b, count, goes_on, to, stride);

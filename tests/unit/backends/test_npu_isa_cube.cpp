@@ -1,6 +1,7 @@
 // The cube against plain triple loops in double, for every host ISA that runs here: dtypes, odd
 // shapes, strides, transposes, and rectangles of C that must have the bits of the whole.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -218,6 +219,32 @@ TEST_CASE("npu cube: every dtype and transpose agrees with plain loops") {
       }
     }
   });
+}
+
+TEST_CASE("npu cube: parts of k agree with plain loops and do not depend on rectangles") {
+  const auto check = [] {
+    for (const size_t parts : {2, 3, 5, 13}) {
+      for (const auto& shape : {std::array<size_t, 3>{37, 53, 7},
+                                {64, 96, 32},
+                                {29, 300, 5},
+                                {130, 40, 33},
+                                {20, 18, 700}}) {
+        for (const DType dtype : {f32, f16, bf16}) {
+          Product p;
+          p.problem.m = shape[0];
+          p.problem.n = shape[1];
+          p.problem.k = shape[2] * parts;
+          p.problem.parts = parts;
+          p.problem.a = p.problem.b = dtype;
+          p.problem.transpose_a = true;
+          p.padding = parts == 3 ? 0 : 3;
+          CAPTURE(parts);
+          check_product(p);
+        }
+      }
+    }
+  };
+  on_every_isa(check);
 }
 
 TEST_CASE("npu cube: empty products") {
@@ -463,6 +490,17 @@ TEST_CASE("npu cube: the tiles' packing feeds products that agree with plain loo
       packing.multiply_stored = nullptr;
       plan.kernels = &packing;
       CHECK(same_bits(whole, compute(p, plan, shape[0], shape[1])));
+      for (const size_t parts : {3, 4}) {
+        if (!p.problem.transpose_a || shape[2] % parts != 0 || shape[2] == 0) continue;
+        CAPTURE(parts);
+        p.problem.parts = parts;
+        CubePlan of_parts = plan_cube(p.problem);
+        of_parts.kernels = bf16_cube_kernels(PairsOfBf16::kLoops);
+        const auto sums = compute(p, of_parts, shape[0], shape[1]);
+        check_against_loops(p, sums);
+        CHECK(same_bits(sums, compute(p, of_parts, 33, 9)));
+        p.problem.parts = 1;
+      }
     }
   }
   select_host_isa(name_of(before));

@@ -209,6 +209,7 @@ TEST_CASE("transformed tiles: have the number of results that takes fewer multip
   CHECK(outputs(same, {2, 5, 8, 16}, 3) == 4);    // 4 of 36, or 12 of 16
   CHECK(outputs(same, {2, 5, 5, 16}, 3) == 2);    // 4 of 36 are no fewer than 9 of 16
   CHECK(outputs({}, {2, 4, 4, 16}, 3) == 2);
+  CHECK(outputs(same, {2, 3, 3, 16}, 3) == 4);  // 36 points, where 4 tiles of 16 do not pay
   CHECK(outputs(same, {2, 14, 14, 16}, 5) == 2);
 }
 

@@ -437,7 +437,7 @@ TEST_CASE(
       const Tensor rows = Tensor::of<float>({2}, {own, 0}).cast(f16);
       return session.run(update, global.finite, {{x, rows}}).item<bool>();
     };
-    // 8 * 60000 is beyond f16, and no number of rank 0 shows it.
+    // 8 * 60000 / 2 is beyond f16, and no number of rank 0 shows it.
     CHECK_FALSE(step(group->rank() == 1 ? 60000 : 1));
     CHECK(session.read(w).at(0) == 1);
     CHECK(step(group->rank() == 1 ? 0.5f : 1));

@@ -194,7 +194,7 @@ TEST_CASE("matmul with few columns or rows adds any number of parts as a tree") 
   }
 }
 
-// Their sums are added while registers hold a tile's, but for those of halves that wait.
+// Registers hold the sum that the next part is added to.
 TEST_CASE("matmul with many columns and rows adds any number of parts as a tree") {
   struct Sizes {
     int64_t m, n, k_of_part;
