@@ -83,6 +83,45 @@ TEST_CASE("calibrate: the share of two-sided rows stands beside all and nothing 
   CHECK(contains(read_text(table.path("out.html")), "two-sided met"));
 }
 
+TEST_CASE("calibrate: ops of nets are added up by class and a net without rows is said to be one") {
+  const Table table(
+      "910-30c,a,Add,1,3,\"64;64\",FLOAT;FLOAT,ND;ND,64,FLOAT,ND\n"
+      "910-30c,b,Add,1,1000000,\"4096;4096\",FLOAT;FLOAT,ND;ND,4096,FLOAT,ND\n"
+      "910-30c,c,Mystery,30,500000,\"4\",FLOAT16,ND,\"4\",FLOAT16,ND\n"
+      "910-30c,d,Mystery,30,50,\"4\",FLOAT16,ND,\"4\",FLOAT16,ND\n");
+  const std::string path = table.path("op_summary_0.csv");
+  const ToolResult result =
+      run_tool({"calibrate", "--measured", path, "--net", "BERT=2-4", "--net", "other=5-5", "--net",
+                "ResNet-50", "--json", table.path("out.json"), "--html", table.path("out.html")});
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  const std::string page = read_text(table.path("out.html"));
+  for (const char* part : {"910-30c, BERT", "910-30c, BERT: element-wise", "1 of 1000000.0 us",
+                           "1 not mapped, 500000.0 us, 33.3 % of the time",
+                           "910-30c, BERT: Mystery", "no rows in the table", "none is mapped"}) {
+    CAPTURE(part);
+    CHECK(contains(result.out, part));
+    CHECK(contains(page, part));
+  }
+  CHECK(contains(result.out, "missing in 910-30c, BERT"));
+  const auto sums = read_json(table.path("out.json")).at("sums");
+  CHECK(sums.at("ResNet-50").at("rows") == 0);
+  CHECK(sums.at("ResNet-50").at("coverage") == "no rows in the table");
+  const auto bert = sums.at("910-30c, BERT");
+  CHECK(bert.at("classes").at("element-wise").at("measured_us") == 1000003);
+  CHECK(bert.at("classes").at("element-wise").at("one_sided_measured_us") == 1000000);
+  CHECK(bert.at("unmapped_types").at("Mystery").at("measured_us") == 500000);
+  CHECK(bert.at("missing_lines")[0] == 3);
+  for (const Words& nets : {Words{"BERT=2-4", "BERT=5-5"}, Words{"BERT=2-4", "other=4-5"},
+                            Words{"=2-3"}, Words{"BERT=7-9"}, Words{"BERT=3"}}) {
+    Words words = {"calibrate", "--measured", path};
+    for (const std::string& net : nets) words.insert(words.end(), {"--net", net});
+    CAPTURE(join(words));
+    const ToolResult refused = run_tool(words);
+    CHECK(refused.exit_code == 2);
+    CHECK(contains(refused.err, "--net"));
+  }
+}
+
 TEST_CASE("calibrate: --preset prices all rows and --device takes some") {
   const Table table(kRows + "x9,e,Add,1,2,\"4;4\",FLOAT;FLOAT,ND;ND,4,FLOAT,ND\n");
   const std::string path = table.path("op_summary_0.csv");
@@ -148,6 +187,8 @@ TEST_CASE("calibrate: wrong flags and wrong tables are refused and nothing is wr
       {{"calibrate", "--measured", path, "--fit", out, "--json", out + "2"}, "--json"},
       {{"calibrate", "--measured", path, "--fit", out, "--cross-validate", "odd-even"},
        "--cross-validate"},
+      {{"calibrate", "--measured", path, "--net", "a=2-2", "--cross-validate", "odd-even"},
+       "--net"},
       {{"calibrate", "--lines", "2-3"}, "--measured"},
       {{"calibrate", "--measured", path, "--json", out, "--html", out}, "--html"},
   };

@@ -29,6 +29,38 @@ double distance(const ComparedRow& row) {
   return row.one_sided ? std::max(0.0, off) : std::abs(off);
 }
 
+void add_to(SumPart& part, const ComparedRow& compared) {
+  const auto times = static_cast<double>(compared.row->count);
+  part.rows += compared.row->count;
+  part.modelled_us += times * compared.modelled_us();
+  part.measured_us += times * compared.row->us;
+  if (!compared.one_sided) return;
+  part.one_sided += compared.row->count;
+  part.one_sided_modelled_us += times * compared.modelled_us();
+  part.one_sided_measured_us += times * compared.row->us;
+}
+
+void add_unmapped(GroupSum& sum, const MeasuredRow& row) {
+  const double us = static_cast<double>(row.count) * row.us;
+  sum.rows += row.count;
+  sum.unmapped += row.count;
+  sum.unmapped_us += us;
+  SumPart& type = sum.unmapped_types[row.type];
+  type.rows += row.count;
+  type.measured_us += us;
+}
+
+// Keeps those of a sum's rows that most time is missing of.
+void keep_longest(const std::vector<ComparedRow>& rows, GroupSum& sum) {
+  const auto missing_us = [&](size_t i) {
+    return static_cast<double>(rows[i].row->count) * (rows[i].row->us - rows[i].modelled_us());
+  };
+  std::erase_if(sum.missing, [&](size_t i) { return missing_us(i) <= 0; });
+  std::stable_sort(sum.missing.begin(), sum.missing.end(),
+                   [&](size_t a, size_t b) { return missing_us(a) > missing_us(b); });
+  sum.missing.resize(std::min(sum.missing.size(), kWorst));
+}
+
 std::string group_of(const MeasuredRow& row) {
   if (row.device.empty()) return row.group;
   return row.group.empty() ? row.device : row.device + ", " + row.group;
@@ -138,24 +170,19 @@ Comparison compare(const MeasuredTable& table, const PresetOfDevice& preset_of) 
       }
     }
     GroupSum& sum = result.sums[group_of(row)];
-    sum.rows += row.count;
-    const auto times = static_cast<double>(row.count);
     if (!compared) {
-      sum.unmapped += row.count;
-      sum.unmapped_us += times * row.us;
+      add_unmapped(sum, row);
       ++result.unmapped[row.type];
       result.why_not.emplace(row.type, why_not);
       continue;
     }
-    sum.modelled_us += times * compared->modelled_us();
-    sum.measured_us += times * row.us;
-    if (compared->one_sided) {
-      sum.one_sided += row.count;
-      sum.one_sided_modelled_us += times * compared->modelled_us();
-      sum.one_sided_measured_us += times * row.us;
-    }
+    add_to(sum, *compared);
+    add_to(sum.classes[name_of(compared->kind)], *compared);
+    sum.missing.push_back(result.rows.size());
     result.rows.push_back(std::move(*compared));
   }
+  for (auto& entry : result.sums) keep_longest(result.rows, entry.second);
+  for (const std::string& net : table.nets_without_rows) result.sums[net];
   result.classes = summaries(result.rows, [](const ComparedRow&) { return true; });
   for (const auto& entry : presets) {
     const std::string& device = entry.first;

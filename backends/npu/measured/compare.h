@@ -53,21 +53,39 @@ struct ClassSummary {
   std::vector<size_t> worst;                      // up to five, the worst first
 };
 
-// The ops of a net or a step, one after the other, each as often as it is in the table.
-struct GroupSum {
-  int64_t rows = 0, unmapped = 0;
-  double modelled_us = 0, measured_us = 0;  // of those that are mapped
-  double unmapped_us = 0;                   // measured
-  // Bad kernels among those that are mapped.
+// Ops that are mapped, one after the other, each as often as it is in the table.
+struct SumPart {
+  int64_t rows = 0;
+  double modelled_us = 0, measured_us = 0;
+  // Bad kernels among them.
   int64_t one_sided = 0;
   double one_sided_modelled_us = 0, one_sided_measured_us = 0;
+
+  // Returns what the model leaves out of the measured time; below 0 where it is slower.
+  double missing_us() const { return measured_us - modelled_us; }
+  double one_sided_missing_us() const { return one_sided_measured_us - one_sided_modelled_us; }
+};
+
+// The ops of a net or a step; `rows` has those that are not mapped, too.
+struct GroupSum : SumPart {
+  int64_t unmapped = 0;
+  double unmapped_us = 0;                  // measured
+  std::map<std::string, SumPart> classes;  // those that have rows, by their names
+  // OP types that are not mapped; only rows and measured_us are set.
+  std::map<std::string, SumPart> unmapped_types;
+  // Indices of up to five rows that the model leaves most time out of, the longest first.
+  std::vector<size_t> missing;
+
+  int64_t mapped() const { return rows - unmapped; }
 };
 
 struct Comparison {
   std::vector<ComparedRow> rows;      // in the table's order
   std::vector<ClassSummary> classes;  // of those that have rows, then of all
   std::map<std::string, std::vector<ClassSummary>> by_device;
-  std::map<std::string, GroupSum> sums;  // by device and group; one of all where rows name no group
+  // By device and group, one of all where rows name neither; and by the name of a net that was
+  // asked for and has no rows.
+  std::map<std::string, GroupSum> sums;
   std::map<std::string, int64_t> unmapped;     // rows by OP type
   std::map<std::string, std::string> why_not;  // the reason for the first of each type
 };

@@ -69,6 +69,11 @@ class TableReader {
     }
     for (size_t i = 0; i < table.rows.size(); ++i) take_median(table.rows[i], durations_[i]);
     if (group_ >= 0) table.group_column = bare(cells_[0][static_cast<size_t>(group_)]);
+    for (const NamedNet& net : choice_.nets) {
+      const auto is_its = [&](const MeasuredRow& row) { return row.group == net.name; };
+      if (std::none_of(table.rows.begin(), table.rows.end(), is_its))
+        table.nets_without_rows.push_back(net.name);
+    }
     return table;
   }
 
@@ -146,13 +151,21 @@ class TableReader {
       row.block_dim = integer(block_dim_, blocks, 0, kMostBlocks);
       if (*row.block_dim == 0) row.block_dim.reset();
     }
-    row.group = cell(group_);
+    row.group = group_of(row.line);
     row.inputs = tensors(in_);
     row.outputs = tensors(out_);
     row.op = cell(op_);
     row.attributes = cell(attributes_);
     if (!row.op.empty()) row.op_inputs = tensors(op_in_);
     return true;
+  }
+
+  // The net whose lines have the row, or else what the row's column says.
+  std::string group_of(int64_t line) const {
+    for (const NamedNet& net : choice_.nets) {
+      if (net.lines && net.lines->has(line)) return net.name;
+    }
+    return std::string(cell(group_));
   }
 
   double number(int column, std::string_view text) const {
@@ -215,16 +228,15 @@ class TableReader {
   }
 
   // Text that is the same for rows that differ in their duration alone.
-  std::string key_of_row() const {
-    std::string key;
+  std::string key_of(const MeasuredRow& row) const {
+    std::string key = row.group + '\n';
     for (const int column :
-         {device_, group_, type_, block_dim_, in_.shapes, in_.dtypes, in_.formats, out_.shapes,
-          out_.dtypes, out_.formats, op_, op_in_.shapes, op_in_.dtypes, attributes_}) {
+         {device_, type_, block_dim_, in_.shapes, in_.dtypes, in_.formats, out_.shapes, out_.dtypes,
+          out_.formats, op_, op_in_.shapes, op_in_.dtypes, attributes_}) {
       key += cell(column);
       key += '\n';
     }
-    const auto line = static_cast<int64_t>(at_ + 1);
-    if (choice_.apart) key += choice_.apart->has(line) ? '1' : '0';
+    if (choice_.apart) key += choice_.apart->has(row.line) ? '1' : '0';
     return key;
   }
 
@@ -240,7 +252,7 @@ class TableReader {
   }
 
   void keep(MeasuredRow row, MeasuredTable& table) {
-    const auto [it, is_new] = places_.emplace(key_of_row(), table.rows.size());
+    const auto [it, is_new] = places_.emplace(key_of(row), table.rows.size());
     if (is_new) {
       charge(row);
       durations_.emplace_back();

@@ -40,9 +40,10 @@ struct MeasuredRow {
 };
 
 struct MeasuredTable {
-  std::vector<MeasuredRow> rows;  // by their first line
-  std::string group_column;       // the name of that column; empty where there is none
-  int64_t without_duration = 0;   // rows that have no figure, or 0, where the duration stands
+  std::vector<MeasuredRow> rows;               // by their first line
+  std::string group_column;                    // the name of that column; empty where there is none
+  std::vector<std::string> nets_without_rows;  // that the choice names
+  int64_t without_duration = 0;  // rows that have no figure, or 0, where the duration stands
   // The file has these, chosen or not.
   std::set<std::string> devices;
   int64_t last_line = 1;
@@ -54,12 +55,19 @@ struct TableLines {
   bool has(int64_t line) const { return line >= first && line <= last; }
 };
 
+// A net that is looked at apart: the rows in its lines, or those whose column says its name.
+struct NamedNet {
+  std::string name;
+  std::optional<TableLines> lines;
+};
+
 // The rows that a reader takes. Equal rows are one with the median of their durations, so that rows
 // have to be chosen before: a row of these lines would else have durations of others.
 struct RowChoice {
   std::optional<std::string> device;
   TableLines lines;
   std::optional<TableLines> apart;  // a row in these lines is never one with a row in others
+  std::vector<NamedNet> nets;       // none of their lines are another's
 };
 
 // Throws Error naming source, row and column for what a table of measurements cannot be.

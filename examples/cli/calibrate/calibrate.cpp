@@ -17,6 +17,7 @@
 namespace keel_cli {
 namespace {
 
+using keel::npu::NamedNet;
 using keel::npu::Preset;
 using keel::npu::TableLines;
 
@@ -70,10 +71,8 @@ int fit_measured(const CommandLine& line, const std::string& path, const std::st
                      .kind = keel::ErrorKind::kInvalidArgument});
 }
 
-// "2-735". Nothing where the flag is not given.
-std::optional<TableLines> lines_of(const CommandLine& line, const std::string& flag) {
-  if (!line.has(flag)) return std::nullopt;
-  const std::string text = *line.text(flag);
+// "2-735".
+TableLines parse_lines(const std::string& flag, const std::string& text) {
   const size_t dash = text.find('-');
   if (dash == std::string::npos) fail_lines(flag, "lines of the table, as 2-100", text);
   const auto number = [&](const std::string& part) {
@@ -82,6 +81,32 @@ std::optional<TableLines> lines_of(const CommandLine& line, const std::string& f
   const TableLines lines{number(text.substr(0, dash)), number(text.substr(dash + 1))};
   if (lines.first > lines.last) fail_lines(flag, "a first line that is not behind the last", text);
   return lines;
+}
+
+// Nothing where the flag is not given.
+std::optional<TableLines> lines_of(const CommandLine& line, const std::string& flag) {
+  if (!line.has(flag)) return std::nullopt;
+  return parse_lines(flag, *line.text(flag));
+}
+
+// "BERT=2-481" or, where a column of the table says its name, "BERT". Throws Error where two have a
+// name or a line in common.
+std::vector<NamedNet> nets_of(const CommandLine& line) {
+  std::vector<NamedNet> nets;
+  for (const std::string& text : line.texts("net")) {
+    const size_t equals = text.rfind('=');
+    NamedNet net{text.substr(0, equals), std::nullopt};
+    if (equals != std::string::npos) net.lines = parse_lines("net", text.substr(equals + 1));
+    if (net.name.empty()) fail_lines("net", "a name, as in NAME=2-100", text);
+    for (const NamedNet& other : nets) {
+      const bool shares = net.lines && other.lines && net.lines->first <= other.lines->last &&
+                          other.lines->first <= net.lines->last;
+      if (net.name == other.name || shares)
+        fail_lines("net", "another name and other lines than those of " + other.name, text);
+    }
+    nets.push_back(std::move(net));
+  }
+  return nets;
 }
 
 // Throws Error where the table has none of the lines.
@@ -108,7 +133,7 @@ int validate_fit(const CommandLine& line, const std::optional<TableLines>& lines
   return kExitDone;
 }
 
-// A fit and a cross-validation are no comparison, which alone has a document and a page.
+// A fit and a cross-validation are no comparison, which alone has sums, a document and a page.
 void require_one_task(const CommandLine& line) {
   const auto refuse = [&](const char* flag, const char* other) {
     if (!line.has(flag) || !line.has(other)) return;
@@ -118,8 +143,8 @@ void require_one_task(const CommandLine& line) {
                        .fix = "run it again without one of them",
                        .kind = keel::ErrorKind::kInvalidArgument});
   };
-  for (const char* other : {"json", "html", "cross-validate"}) refuse("fit", other);
-  for (const char* other : {"json", "html"}) refuse("cross-validate", other);
+  for (const char* other : {"json", "html", "net", "cross-validate"}) refuse("fit", other);
+  for (const char* other : {"json", "html", "net"}) refuse("cross-validate", other);
 }
 
 int compare_measured(const CommandLine& line) {
@@ -139,11 +164,13 @@ int compare_measured(const CommandLine& line) {
   choice.device = line.text("device");
   const std::optional<TableLines> lines = lines_of(line, "lines");
   if (lines) choice.lines = *lines;
+  choice.nets = nets_of(line);
   const bool by_lines = line.has("cross-validate") && *line.text("cross-validate") != "odd-even";
   if (by_lines) choice.apart = lines_of(line, "cross-validate");
   const keel::npu::MeasuredTable table = keel::npu::read_measured(path, choice);
   if (choice.device) require_device(*choice.device, path, table);
   require_lines(lines, "lines", table);
+  for (const NamedNet& net : choice.nets) require_lines(net.lines, "net", table);
   require_lines(choice.apart, "cross-validate", table);
   if (line.has("cross-validate")) return validate_fit(line, choice.apart, table);
   if (!fit.empty()) return fit_measured(line, path, fit, table);
@@ -168,6 +195,9 @@ int run_calibrate(const std::vector<std::string>& words) {
            "price all rows with this preset (default: the one of each row's Device)");
   line.add("device", "NAME", "only rows of this Device");
   line.add("lines", "FIRST-LAST", "only rows in these lines of the file, its header being 1");
+  line.add_repeated("net", "NAME[=FIRST-LAST]",
+                    "sum the ops of a net apart: the rows in these lines, or those whose column "
+                    "Net, Model Name or Step ID has the name");
   line.add("json", "FILE", "write every row and the figures of each class as JSON");
   line.add("html", "FILE", "write a page with a plot of modelled against measured");
   line.add("fit", "OUT.json",
@@ -183,7 +213,8 @@ int run_calibrate(const std::vector<std::string>& words) {
     return kExitDone;
   }
   if (line.has("measured")) return compare_measured(line);
-  for (const char* flag : {"preset", "device", "lines", "json", "html", "fit", "cross-validate"}) {
+  for (const char* flag :
+       {"preset", "device", "lines", "net", "json", "html", "fit", "cross-validate"}) {
     if (!line.has(flag)) continue;
     throw keel::Error({.op = "calibrate",
                        .argument = std::string("--") + flag,

@@ -81,6 +81,7 @@ std::string comparison_page(const std::string& path, const keel::npu::MeasuredTa
     body += html_element("h2", device.empty() ? "Rows without a device" : device);
     body += summary_of(classes);
   }
+  body += html_element("h2", sums_heading(table)) + html_table(sum_columns(), sum_rows(comparison));
   body += html_element("h2", "The worst of each class") + worst_of(comparison);
   std::vector<std::vector<std::string>> unmapped;
   for (const auto& [type, count] : comparison.unmapped)

@@ -16,7 +16,6 @@ using keel::Json;
 using keel::npu::ClassSummary;
 using keel::npu::ComparedRow;
 using keel::npu::Comparison;
-using keel::npu::GroupSum;
 using keel::npu::MeasuredRow;
 using keel::npu::MeasuredTable;
 
@@ -71,35 +70,6 @@ std::string table_of(const std::vector<ClassSummary>& classes) {
   add(summary_columns());
   for (const ClassSummary& c : classes) add(summary_cells(c));
   return text;
-}
-
-std::string sums_of(const MeasuredTable& table, const Comparison& comparison) {
-  std::string text = fmt::format(
-      "\nops one after the other, by Device{}{}\n  {:<28} {:>7} {:>14} {:>14} {:>6} {:>11}  {}\n",
-      table.group_column.empty() ? "" : " and ", keel::printable(table.group_column), "", "rows",
-      "modelled us", "measured us", "ratio", "two-sided", "not mapped");
-  for (const auto& [name, sum] : comparison.sums) {
-    const double modelled = sum.modelled_us - sum.one_sided_modelled_us;
-    const double measured = sum.measured_us - sum.one_sided_measured_us;
-    const int64_t two_sided = sum.rows - sum.unmapped - sum.one_sided;
-    text += fmt::format("  {:<28} {:>7} {:>14.1f} {:>14.1f} {:>6} {:>11}  {} rows of {:.1f} us\n",
-                        name.empty() ? "all" : keel::printable(name), sum.rows, sum.modelled_us,
-                        sum.measured_us,
-                        ratio_of(sum.modelled_us / sum.measured_us, sum.rows - sum.unmapped),
-                        ratio_of(modelled / measured, two_sided), sum.unmapped, sum.unmapped_us);
-  }
-  return text + "  two-sided: the ratio without bad kernels\n";
-}
-
-Json json_of(const GroupSum& sum) {
-  return {{"rows", sum.rows},
-          {"modelled_us", sum.modelled_us},
-          {"measured_us", sum.measured_us},
-          {"unmapped", sum.unmapped},
-          {"unmapped_us", sum.unmapped_us},
-          {"one_sided", sum.one_sided},
-          {"one_sided_modelled_us", sum.one_sided_modelled_us},
-          {"one_sided_measured_us", sum.one_sided_measured_us}};
 }
 
 Json json_of(const ClassSummary& c) {
@@ -202,7 +172,7 @@ std::string comparison_text(const MeasuredTable& table, const Comparison& compar
       "that no fit looks at; own blocks: the median with "
       "as "
       "many blocks as were measured\n";
-  text += sums_of(table, comparison);
+  text += sums_text(table, comparison);
   if (comparison.by_device.size() > 1) {
     for (const auto& [device, classes] : comparison.by_device) {
       text +=
@@ -237,8 +207,6 @@ std::string comparison_json(const MeasuredTable& table, const Comparison& compar
   Json rows = Json::array(), devices = Json::object(), unmapped = Json::object();
   for (const ComparedRow& row : comparison.rows) rows.push_back(json_of(row));
   for (const auto& [device, classes] : comparison.by_device) devices[device] = json_of(classes);
-  Json sums = Json::object();
-  for (const auto& [name, sum] : comparison.sums) sums[name] = json_of(sum);
   for (const auto& [type, count] : comparison.unmapped)
     unmapped[type] = {{"rows", count}, {"reason", comparison.why_not.at(type)}};
   const Json json = {{"table_rows", table.rows.size()},
@@ -246,7 +214,7 @@ std::string comparison_json(const MeasuredTable& table, const Comparison& compar
                      {"without_duration", table.without_duration},
                      {"classes", json_of(comparison.classes)},
                      {"devices", std::move(devices)},
-                     {"sums", std::move(sums)},
+                     {"sums", sums_json(comparison)},
                      {"unmapped", std::move(unmapped)},
                      {"rows", std::move(rows)}};
   return keel::write_json(json, 1) + "\n";

@@ -9,6 +9,7 @@
 #include <keel/backends/npu/measured/compare.h>
 #include <keel/backends/npu/measured/cross_validation.h>
 #include <keel/backends/npu/measured/fit.h>
+#include <keel/core/base/json.h>
 
 namespace keel_cli {
 
@@ -19,6 +20,15 @@ void require_device(const std::string& device, const std::string& path,
 // The figures of a class as the text and the page show them, under these columns.
 const std::vector<std::string>& summary_columns();
 std::vector<std::string> summary_cells(const keel::npu::ClassSummary& summary);
+
+// The sums of op times, each with its classes behind it, under these columns; as text with the rows
+// that most time is missing of; as JSON by name.
+const std::vector<std::string>& sum_columns();
+std::vector<std::vector<std::string>> sum_rows(const keel::npu::Comparison& comparison);
+std::string sums_heading(const keel::npu::MeasuredTable& table);
+std::string sums_text(const keel::npu::MeasuredTable& table,
+                      const keel::npu::Comparison& comparison);
+keel::Json sums_json(const keel::npu::Comparison& comparison);
 
 std::string comparison_text(const keel::npu::MeasuredTable& table,
                             const keel::npu::Comparison& comparison);

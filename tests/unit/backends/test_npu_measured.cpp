@@ -233,7 +233,52 @@ TEST_CASE("npu measured: ops of a net or step are added up with what is not mapp
   CHECK(bert.unmapped_us == doctest::Approx(7));
   CHECK(bert.measured_us == doctest::Approx(6));
   CHECK(bert.modelled_us == doctest::Approx(2 * comparison.rows[0].modelled_us()));
+  REQUIRE(bert.classes.size() == 1);
+  const SumPart& additions = bert.classes.at("element-wise");
+  CHECK(additions.rows == 2);
+  CHECK(additions.measured_us == doctest::Approx(6));
+  CHECK(additions.missing_us() == doctest::Approx(6 - bert.modelled_us));
+  REQUIRE(bert.unmapped_types.size() == 1);
+  CHECK(bert.unmapped_types.at("Nothing").rows == 1);
+  CHECK(bert.unmapped_types.at("Nothing").measured_us == doctest::Approx(7));
   CHECK(comparison.sums.at("resnet").measured_us == doctest::Approx(5));
+}
+
+TEST_CASE("npu measured: lines of a table that has no column for nets can be named as nets") {
+  const std::string rows =
+      "Add,,3,64;64,f32;f32,ND;ND,64,f32\nAdd,,5,64;64,f32;f32,ND;ND,64,f32\n"
+      "Add,,9,64;64,f32;f32,ND;ND,64,f32\n";
+  RowChoice choice;
+  choice.nets = {{"bert", TableLines{2, 3}}, {"resnet", std::nullopt}};
+  const MeasuredTable table = parse_measured(kHeader + rows, "t.csv", choice);
+  REQUIRE(table.rows.size() == 2);  // a row of one net is none of another
+  CHECK(table.rows[0].us == 4);
+  CHECK(table.rows[0].group == "bert");
+  CHECK(table.rows[1].us == 9);
+  CHECK(table.rows[1].group.empty());
+  CHECK(table.nets_without_rows == std::vector<std::string>{"resnet"});
+  const Comparison comparison = compare(table, always(load_preset("ascend910-30c")));
+  REQUIRE(comparison.sums.size() == 3);
+  CHECK(comparison.sums.at("bert").measured_us == doctest::Approx(8));
+  CHECK(comparison.sums.at("").measured_us == doctest::Approx(9));
+  CHECK(comparison.sums.at("resnet").rows == 0);
+}
+
+TEST_CASE("npu measured: a sum names the rows that most time is missing of") {
+  std::string rows;
+  for (int i = 1; i <= 8; ++i) {
+    const std::string n = std::to_string(64 * i);
+    rows += "Add,," + std::to_string(i == 8 ? 0.01 : 10.0 * i) + "," + n + ";" + n +
+            ",f32;f32,ND;ND," + n + ",f32\n";
+  }
+  const Comparison comparison =
+      compare(parse_measured(kHeader + rows, "t.csv"), always(load_preset("ascend910-30c")));
+  const GroupSum& sum = comparison.sums.at("");
+  CHECK(sum.missing == std::vector<size_t>{6, 5, 4, 3, 2});
+  const Comparison fast =
+      compare(parse_measured(kHeader + "Add,,0.01,64;64,f32;f32,ND;ND,64,f32\n", "t.csv"),
+              always(load_preset("ascend910-30c")));
+  CHECK(fast.sums.at("").missing.empty());
 }
 
 TEST_CASE("npu measured: sums say what bad kernels have of them") {
@@ -248,6 +293,10 @@ TEST_CASE("npu measured: sums say what bad kernels have of them") {
   CHECK(sum.one_sided_measured_us == doctest::Approx(1e6));
   CHECK(sum.measured_us - sum.one_sided_measured_us == doctest::Approx(3));
   CHECK(sum.one_sided_modelled_us == doctest::Approx(comparison.rows[0].modelled_us()));
+  const SumPart& additions = sum.classes.at("element-wise");
+  CHECK(additions.one_sided == 1);
+  CHECK(additions.one_sided_missing_us() ==
+        doctest::Approx(1e6 - comparison.rows[0].modelled_us()));
 }
 
 TEST_CASE("npu measured: the public profiles are met as far as the model claims") {
