@@ -162,6 +162,33 @@ TEST_CASE("calibrate: a fit writes a preset that the next comparison takes") {
   CHECK(contains(used.out, "presets: fit"));
 }
 
+TEST_CASE("calibrate: a cross-validation names what is overfitted as text and JSON") {
+  // Kernels of the second half start ten times as slowly.
+  std::string rows;
+  for (int i = 0; i < 80; ++i) {
+    const std::string n = std::to_string(64 + 8 * i);
+    rows += "910-30c,a,Add,1," + std::to_string(i < 40 ? 2 : 20) + ",\"" + n + ";" + n +
+            "\",FLOAT;FLOAT,ND;ND," + n + ",FLOAT,ND\n";
+  }
+  const Table table(rows);
+  const std::string path = table.path("op_summary_0.csv"), out = table.path("out.json");
+  const ToolResult halves =
+      run_tool({"calibrate", "--measured", path, "--cross-validate", "2-41", "--json", out});
+  REQUIRE_MESSAGE(halves.exit_code == 0, halves.err);
+  CHECK(contains(halves.out, "overfitted: kernel_prologue_ns, which rests on "));
+  const auto validations = read_json(out).at("cross_validations");
+  REQUIRE(validations.size() == 2);
+  for (const auto& v : validations) {
+    CHECK(v.at("loss") > read_json(out).at("most_loss"));
+    CHECK(v.at("overfitted") == "kernel_prologue_ns");
+    CHECK(v.at("parameters")[0].at("rests_on_rows") >= 0);
+  }
+  const ToolResult same = run_tool(
+      {"calibrate", "--measured", path, "--lines", "2-81", "--cross-validate", "odd-even"});
+  REQUIRE_MESSAGE(same.exit_code == 0, same.err);
+  CHECK_FALSE(contains(same.out, "overfitted"));
+}
+
 TEST_CASE("calibrate: wrong flags and wrong tables are refused and nothing is written") {
   const Table table("910-30c,a,Add,30,oops,\"4;4\",FLOAT;FLOAT,ND;ND,4,FLOAT,ND\n");
   const std::string path = table.path("op_summary_0.csv"), out = table.path("out.json");

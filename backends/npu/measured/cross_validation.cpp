@@ -1,9 +1,12 @@
 #include "keel/backends/npu/measured/cross_validation.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
+#include <tuple>
 
 #include "keel/backends/npu/measured/compare.h"
+#include "keel/backends/npu/measured/fit_knobs.h"
 
 namespace keel::npu {
 namespace {
@@ -26,26 +29,56 @@ double share_met(const ClassSummary& summary) {
                            : static_cast<double>(summary.met) / static_cast<double>(summary.rows);
 }
 
-double value_in(const Fit& fit, const std::string& name, double otherwise) {
+const FittedParameter* find(const Fit& fit, const std::string& name) {
   for (const FittedParameter& p : fit.parameters) {
-    if (p.name == name) return p.after;
+    if (p.name == name) return &p;
   }
-  return otherwise;
+  return nullptr;
 }
 
+// Of all parameters that either fit turns, in the order in which fits turn them.
 std::vector<CrossValidation::Difference> differences(const Fit& own, const Fit& other) {
   std::vector<CrossValidation::Difference> list;
-  for (const FittedParameter& p : own.parameters)
-    list.push_back({p.name, p.after, value_in(other, p.name, p.before)});
-  for (const FittedParameter& p : other.parameters) {
-    const bool told = std::any_of(list.begin(), list.end(),
-                                  [&](const auto& known) { return known.name == p.name; });
-    if (!told) list.push_back({p.name, p.before, p.after});
+  for (const Knob& knob : knobs()) {
+    const FittedParameter* in_other = find(other, knob.name);
+    if (in_other == nullptr && find(own, knob.name) == nullptr) continue;
+    list.push_back({.name = knob.name,
+                    .own = knob.get(own.preset),
+                    .other = knob.get(other.preset),
+                    .rows = in_other == nullptr ? 0 : in_other->rows});
   }
   return list;
 }
 
+// Lets the other fit's preset have each value of the part's own, one at a time.
+void find_regained(const MeasuredTable& part, const Preset& other, CrossValidation& validation) {
+  for (CrossValidation::Difference& p : validation.parameters) {
+    const auto knob = std::find_if(knobs().begin(), knobs().end(),
+                                   [&](const Knob& k) { return k.name == p.name; });
+    if (p.own == p.other) continue;
+    Preset mixed = other;
+    knob->set(mixed, p.own);
+    p.regained = share_met(summary_of(part, mixed)) - validation.met;
+  }
+}
+
 }  // namespace
+
+double CrossValidation::Difference::moved() const {
+  const double least = std::min(own, other), most = std::max(own, other);
+  if (least == most) return 1;
+  return least <= 0 ? std::numeric_limits<double>::infinity() : most / least;
+}
+
+const CrossValidation::Difference* CrossValidation::overfitted() const {
+  if (loss() <= kMostLoss) return nullptr;
+  const auto key = [](const Difference& p) {
+    return std::tuple(std::max(0.0, p.regained), p.moved());
+  };
+  const auto most = std::max_element(parameters.begin(), parameters.end(),
+                                     [&](const auto& a, const auto& b) { return key(a) < key(b); });
+  return most == parameters.end() || most->moved() == 1 ? nullptr : &*most;
+}
 
 std::vector<CrossValidation> cross_validate(const MeasuredTable& table, const Preset& start,
                                             const TablePart& first, const TablePart& second) {
@@ -59,6 +92,7 @@ std::vector<CrossValidation> cross_validate(const MeasuredTable& table, const Pr
     const ClassSummary from_other = summary_of(tables[predicted], fits[other].preset);
     list.push_back({parts[other]->name, parts[predicted]->name, own.rows, share_met(own),
                     share_met(from_other), differences(fits[predicted], fits[other])});
+    find_regained(tables[predicted], fits[other].preset, list.back());
   }
   return list;
 }

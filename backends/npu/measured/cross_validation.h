@@ -12,6 +12,9 @@
 
 namespace keel::npu {
 
+// What a fit may lose of the share that is met, on rows that it has not seen.
+inline constexpr double kMostLoss = 0.05;
+
 struct CrossValidation {
   std::string fitted_on, predicted;  // the names of the parts
   int64_t rows = 0;                  // mapped ones of the part that is predicted
@@ -21,10 +24,21 @@ struct CrossValidation {
   struct Difference {
     std::string name;
     double own = 0, other = 0;
+    int64_t rows = 0;  // that the other fit's value rests on; 0 where that fit leaves it alone
+    // Share of the rows that the other fit meets besides with this one value of the part's own fit.
+    double regained = 0;
+
+    // Returns how many times the one value is the other, at least 1. One that is 0 moved from or to
+    // nothing: infinity.
+    double moved() const;
   };
   std::vector<Difference> parameters;
 
   double loss() const { return met_by_own - met; }
+  // Returns the parameter that is too close to the rows that it was fitted to: where the loss is
+  // above kMostLoss, the one that regains most of it; where none does so alone, the one that moved
+  // farthest. Null where the loss is within kMostLoss or both fits are the same.
+  KEEL_API const Difference* overfitted() const;
 };
 
 struct TablePart {

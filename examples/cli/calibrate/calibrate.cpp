@@ -129,11 +129,14 @@ int validate_fit(const CommandLine& line, const std::optional<TableLines>& lines
     first = {"lines " + how, [=](size_t, const auto& row) { return part.has(row.line); }};
     second = {"the other lines", [=](size_t, const auto& row) { return !part.has(row.line); }};
   }
-  std::cout << cross_validation_text(keel::npu::cross_validate(table, *start, first, second));
+  const auto validations = keel::npu::cross_validate(table, *start, first, second);
+  std::cout << cross_validation_text(validations);
+  if (line.has("json"))
+    keel::write_file_atomically(*line.text("json"), cross_validation_json(validations));
   return kExitDone;
 }
 
-// A fit and a cross-validation are no comparison, which alone has sums, a document and a page.
+// A fit and a cross-validation are no comparison, which alone has sums and a page.
 void require_one_task(const CommandLine& line) {
   const auto refuse = [&](const char* flag, const char* other) {
     if (!line.has(flag) || !line.has(other)) return;
@@ -144,7 +147,7 @@ void require_one_task(const CommandLine& line) {
                        .kind = keel::ErrorKind::kInvalidArgument});
   };
   for (const char* other : {"json", "html", "net", "cross-validate"}) refuse("fit", other);
-  for (const char* other : {"json", "html", "net"}) refuse("cross-validate", other);
+  for (const char* other : {"html", "net"}) refuse("cross-validate", other);
 }
 
 int compare_measured(const CommandLine& line) {
@@ -198,7 +201,8 @@ int run_calibrate(const std::vector<std::string>& words) {
   line.add_repeated("net", "NAME[=FIRST-LAST]",
                     "sum the ops of a net apart: the rows in these lines, or those whose column "
                     "Net, Model Name or Step ID has the name");
-  line.add("json", "FILE", "write every row and the figures of each class as JSON");
+  line.add("json", "FILE",
+           "write every row and the figures of each class as JSON, or those of a cross-validation");
   line.add("html", "FILE", "write a page with a plot of modelled against measured");
   line.add("fit", "OUT.json",
            "fit the preset's few physical parameters to the rows, a fifth of them held out, and "

@@ -39,6 +39,7 @@ std::string comparison_page(const std::string& path, const keel::npu::MeasuredTa
 
 std::string fit_text(const std::string& start, const keel::npu::Fit& fit);
 std::string cross_validation_text(const std::vector<keel::npu::CrossValidation>& list);
+std::string cross_validation_json(const std::vector<keel::npu::CrossValidation>& list);
 
 // "MatMul 128,256;256,512 f16;f16".
 std::string title_of(const keel::npu::MeasuredRow& row);

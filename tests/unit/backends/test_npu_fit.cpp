@@ -256,9 +256,52 @@ TEST_CASE("npu fit: a model that made all rows loses nothing from one half to th
     CHECK(v.met_by_own > 0.93);
     CHECK(v.loss() < 0.01);
     CHECK(!v.parameters.empty());
+    CHECK(v.overfitted() == nullptr);
   }
   const TablePart none{"none", [](size_t, const MeasuredRow&) { return false; }};
   CHECK(contains(error_of([&] { cross_validate(table, preset, odd, none); }), "at least 20 rows"));
+}
+
+TEST_CASE("npu fit: the parameter of a fit that does not hold elsewhere is named with its rows") {
+  // Vector units of the second half's device are a quarter as fast: only that value differs.
+  const Preset fast = load_preset("ascend910-30c");
+  Preset slow = fast;
+  slow.vector_share /= 4;
+  MeasuredTable table = rows_priced_by(fast);
+  const size_t half = table.rows.size();
+  for (MeasuredRow& row : rows_priced_by(slow).rows) table.rows.push_back(std::move(row));
+  const TablePart first{"fast", [=](size_t i, const MeasuredRow&) { return i < half; }};
+  const TablePart second{"slow", [=](size_t i, const MeasuredRow&) { return i >= half; }};
+  const std::vector<CrossValidation> both = cross_validate(table, fast, first, second);
+  for (const CrossValidation& v : both) {
+    CAPTURE(v.predicted);
+    CHECK(v.loss() > kMostLoss);
+    REQUIRE(v.overfitted() != nullptr);
+    CHECK(v.overfitted()->name == "vector_share");
+    CHECK(v.overfitted()->regained > 0.5 * v.loss());
+    CHECK(v.overfitted()->rows >= kLeastRowsOfAParameter);
+    CHECK(v.overfitted()->moved() == doctest::Approx(4).epsilon(0.2));
+  }
+}
+
+TEST_CASE("npu fit: what regains most is named and else what moved farthest") {
+  CrossValidation v;
+  v.met_by_own = 0.8;
+  v.met = 0.7;
+  CHECK(v.overfitted() == nullptr);
+  v.parameters = {{"gm_ub_gb_per_s", 60, 20, 15, 0.02}, {"l2_mib", 32, 64, 12, 0.07}};
+  REQUIRE(v.overfitted() != nullptr);
+  CHECK(v.overfitted()->name == "l2_mib");
+  v.parameters[0].regained = -0.01;
+  v.parameters[1].regained = 0;
+  CHECK(v.overfitted()->name == "gm_ub_gb_per_s");
+  v.parameters.push_back({"gm_ub_row_ns", 0, 2, 11, 0});
+  CHECK(v.overfitted()->name == "gm_ub_row_ns");
+  v.met = 0.76;  // 4 points are not too many
+  CHECK(v.overfitted() == nullptr);
+  v.met = 0.7;
+  v.parameters = {{"l2_mib", 32, 32, 12, 0}};
+  CHECK(v.overfitted() == nullptr);
 }
 
 TEST_SUITE_END();
