@@ -160,7 +160,8 @@ class CubePricer {
     const TileTimes t = tile(rows, cols);
     const auto c = static_cast<double>(checked_mul(rounds_, count * batches_));
     const auto steps = static_cast<double>(steps_);
-    const double compute = std::max({t.cube, t.mte1, t.vector});
+    const double compute = work_.serial_epilogue ? std::max(t.cube, t.mte1) + t.vector
+                                                 : std::max({t.cube, t.mte1, t.vector});
     const double beside =
         t.side.in + t.side.compute + t.side.out + handing_over();  // where nothing overlaps
     if (!tiling_.double_buffer)

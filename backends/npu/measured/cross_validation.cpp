@@ -36,7 +36,7 @@ const FittedParameter* find(const Fit& fit, const std::string& name) {
   return nullptr;
 }
 
-// Of all parameters that either fit turns, in the order in which fits turn them.
+// Lists all parameters that either fit turns, in the order in which fits turn them.
 std::vector<CrossValidation::Difference> differences(const Fit& own, const Fit& other) {
   std::vector<CrossValidation::Difference> list;
   for (const Knob& knob : knobs()) {

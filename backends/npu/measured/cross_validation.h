@@ -12,7 +12,7 @@
 
 namespace keel::npu {
 
-// What a fit may lose of the share that is met, on rows that it has not seen.
+// A fit may meet so much less, as a share of the rows, of those that it has not seen.
 inline constexpr double kMostLoss = 0.05;
 
 struct CrossValidation {

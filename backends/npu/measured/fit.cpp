@@ -120,7 +120,7 @@ class Fitter {
       if (!row.work.cube) continue;
       set_residency(preset, Residency::kWarm, row.work);
       const int64_t most = std::min(preset.cube_cores, row.blocks.value_or(preset.cube_cores));
-      row.tiling = choose_cube(preset, *row.work.cube, most).tiling;
+      row.tiling = choose_cube(preset, *row.work.cube, most, row.blocks.has_value()).tiling;
     }
   }
 

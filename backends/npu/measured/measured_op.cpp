@@ -34,8 +34,9 @@ int64_t widest_lane(const VectorRecipe& recipe) {
 }  // namespace
 
 const char* name_of(MeasuredClass kind) noexcept {
-  static constexpr const char* kNames[] = {"products", "element-wise", "cast",      "reduce",
-                                           "softmax",  "norm",         "transpose", "copies"};
+  static constexpr const char* kNames[] = {"products",  "element-wise", "cast",
+                                           "reduce",    "softmax",      "norm",
+                                           "transpose", "copies",       "convolutions"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -45,6 +46,9 @@ MeasuredOp::MeasuredOp(MeasuredClass kind, std::shared_ptr<const Graph> graph)
 MeasuredOp::MeasuredOp(MeasuredClass kind, VectorRecipe recipe)
     : kind_(kind), recipe_(std::move(recipe)) {}
 
+MeasuredOp::MeasuredOp(MeasuredClass kind, CubeWork product)
+    : kind_(kind), product_(std::move(product)) {}
+
 void MeasuredOp::set_fractal(bool a, bool b) {
   fractal_a_ = a;
   fractal_b_ = b;
@@ -52,10 +56,18 @@ void MeasuredOp::set_fractal(bool a, bool b) {
 
 std::optional<int64_t> MeasuredOp::fixed_blocks(const Preset& preset) const {
   if (graph_ == nullptr && recipe_.every_core) return preset.vector_cores;
-  return std::nullopt;
+  if (parts_ == 0) return std::nullopt;
+  int64_t of_a_core = divide_up(parts_, product_ ? preset.cube_cores : preset.vector_cores);
+  while (deal_ == Deal::kEqual && parts_ % of_a_core != 0) ++of_a_core;
+  return divide_up(parts_, of_a_core);
 }
 
 NodeWork MeasuredOp::work(const Preset& preset) const {
+  if (product_) {
+    NodeWork work{product_, {}};
+    adapt(*work.cube);
+    return work;
+  }
   if (graph_ == nullptr) return recipe_work(preset);
   const Node& node = graph_->nodes().back();
   NodeWork work = work_of(preset, node);
@@ -71,8 +83,10 @@ void MeasuredOp::adapt(CubeWork& work) const {
     work.m /= batch_;
   }
   if (!epilogue_) return;
-  work.epilogue_pass_bytes = passes_of_instructions(epilogue_->instructions) * lane_bytes(f32);
-  work.epilogue_instructions = static_cast<int64_t>(epilogue_->instructions.size());
+  work.epilogue_pass_bytes = passes_of_instructions(epilogue_->instructions) * lane_bytes(f32) +
+                             passes_of_instructions(epilogue_->narrow) * lane_bytes(f16);
+  work.epilogue_instructions =
+      static_cast<int64_t>(epilogue_->instructions.size() + epilogue_->narrow.size());
   work.epilogue_bytes_in = epilogue_->bytes_in;
   work.epilogue_bytes_out = epilogue_->bytes_out;
 }
@@ -81,12 +95,17 @@ NodeWork MeasuredOp::recipe_work(const Preset& preset) const {
   Split split =
       as_tiles(element_work(preset, {}, recipe_.inputs, recipe_.outputs, recipe_.elements));
   VectorWork& work = split.work;
-  work.pass_bytes = checked_mul(passes_of_instructions(recipe_.instructions), widest_lane(recipe_));
+  const int64_t lane = in_f32_ ? lane_bytes(f32) : widest_lane(recipe_);
+  work.pass_bytes = checked_mul(passes_of_instructions(recipe_.instructions), lane);
   work.instructions = static_cast<int64_t>(recipe_.instructions.size());
   if (recipe_.row > 0) {
     int64_t size = 1;
     for (const Type& type : recipe_.inputs) size = std::max(size, size_in_bytes(type.dtype));
     cut_rows(preset, recipe_.row, recipe_.elements, size, split);
+  }
+  if (parts_ > 0) {
+    work.units = parts_;
+    work.elements_per_unit = divide_up(recipe_.elements, parts_);
   }
   if (recipe_.every_core) {
     work.units = std::max(work.units, preset.vector_cores);

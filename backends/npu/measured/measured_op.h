@@ -24,9 +24,10 @@ enum class MeasuredClass : uint8_t {
   kSoftmax,
   kNorm,
   kTranspose,
-  kCopy
+  kCopy,
+  kConvolution
 };
-inline constexpr size_t kMeasuredClasses = 8;
+inline constexpr size_t kMeasuredClasses = 9;
 KEEL_API const char* name_of(MeasuredClass kind) noexcept;
 
 // Work that no single node of Keel's describes: vector instructions, by their names, for each
@@ -41,16 +42,22 @@ struct VectorRecipe {
 
 // ProductEpilogue: the work that follows a product in the same launch.
 struct ProductEpilogue {
-  std::vector<std::string> instructions;
-  int64_t bytes_in = 0;    // for one element of the result
-  int64_t bytes_out = -1;  // the same; -1: the product's own
+  std::vector<std::string> instructions;  // in f32
+  std::vector<std::string> narrow = {};   // in f16, on results that are cast
+  int64_t bytes_in = 0;                   // for one element of the result
+  int64_t bytes_out = -1;                 // the same; -1: the product's own
 };
+
+// How a kernel deals whole parts, as images, to blocks: as evenly as they go, or the same number to
+// each.
+enum class Deal : uint8_t { kEven, kEqual };
 
 class MeasuredOp {
  public:
   // The last node of the graph is priced.
   MeasuredOp(MeasuredClass kind, std::shared_ptr<const Graph> graph);
   MeasuredOp(MeasuredClass kind, VectorRecipe recipe);
+  MeasuredOp(MeasuredClass kind, CubeWork product);
 
   MeasuredClass kind() const noexcept { return kind_; }
   NodeWork work(const Preset& preset) const;
@@ -63,6 +70,13 @@ class MeasuredOp {
   // other.
   void set_batch(int64_t batch) { batch_ = batch; }
   void set_epilogue(ProductEpilogue epilogue) { epilogue_ = std::move(epilogue); }
+  // 16-bit operands are cast on their way and computed with in f32.
+  void set_computed_in_f32() { in_f32_ = true; }
+  // Its kernel deals so many whole parts to the cores.
+  void set_parts(int64_t parts, Deal deal) {
+    parts_ = parts;
+    deal_ = deal;
+  }
 
  private:
   NodeWork recipe_work(const Preset& preset) const;
@@ -71,6 +85,10 @@ class MeasuredOp {
   MeasuredClass kind_;
   std::shared_ptr<const Graph> graph_;
   VectorRecipe recipe_;
+  std::optional<CubeWork> product_;
+  bool in_f32_ = false;
+  int64_t parts_ = 0;
+  Deal deal_ = Deal::kEven;
   bool fractal_a_ = false, fractal_b_ = false;
   int64_t batch_ = 1;
   std::optional<ProductEpilogue> epilogue_;

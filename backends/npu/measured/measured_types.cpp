@@ -17,12 +17,16 @@ namespace {
 
 using Instructions = std::vector<std::string>;
 
+constexpr int64_t kFewImages = 16;
+
 struct TypeRule {
   std::vector<std::string_view> types;
   MeasuredOp (*op)(const MeasuredRow&, const TypeRule&);
   MeasuredClass kind = MeasuredClass::kElementWise;
   Instructions instructions = {};
-  bool every_core = false;  // it starts all cores, whatever it moves
+  bool every_core = false;   // it starts all cores, whatever it moves
+  Instructions narrow = {};  // on results in f16
+  bool deals_channels = false;  // where there are few images
 };
 
 const MeasuredTensor& input(const MeasuredRow& row, size_t i) {
@@ -56,6 +60,33 @@ MeasuredOp adam(const MeasuredRow& row, const TypeRule& rule) {
   input(row, 2);
   return elementwise_op(rule.kind, rule.instructions, row.inputs,
                         {row.inputs[0], row.inputs[1], row.inputs[2]});
+}
+
+// Images [n, c, h, w, 16] beside operands of other shapes, as a bit for each element or a value for
+// each channel: the kernel deals whole images to cores, or whole channels where there are too few
+// images for them.
+MeasuredOp images(const MeasuredRow& row, const TypeRule& rule) {
+  const MeasuredTensor& x = input(row, 0);
+  MeasuredOp op = elementwise(row, rule);
+  if (x.dims.size() != 5) return op;
+  const bool by_channels = rule.deals_channels && x.dims[0] <= kFewImages;
+  op.set_parts(std::max<int64_t>(1, by_channels ? x.dims[1] : x.dims[0]), Deal::kEven);
+  return op;
+}
+
+// Functions of halves that are computed in f32: each operand is cast on its way, and the result.
+MeasuredOp function(const MeasuredRow& row, const TypeRule& rule) {
+  TypeRule wide = rule;
+  int64_t narrow = 0;
+  for (const auto& list : {row.inputs, results(row)}) {
+    for (const MeasuredTensor& tensor : list) {
+      if (tensor.elements() > 1 && size_in_bytes(type_of(tensor).dtype) == 2) ++narrow;
+    }
+  }
+  wide.instructions.insert(wide.instructions.end(), static_cast<size_t>(narrow), "cast");
+  MeasuredOp op = elementwise(row, wide);
+  op.set_computed_in_f32();
+  return op;
 }
 
 // AddN: an addition for each operand behind the first.
@@ -232,10 +263,25 @@ MeasuredOp softmax_of(const MeasuredRow& row, const TypeRule&) {
           }))};
 }
 
+// Kernels with something fused to them deal whole images; others cut these, too. A result in f16
+// that goes through instructions is cast for them; without any, the copy from the cube's buffer
+// casts it.
+template <MeasuredOp (*kOp)(const MeasuredRow&), Deal kDeal>
+MeasuredOp convolved(const MeasuredRow& row, const TypeRule& rule) {
+  MeasuredOp op = kOp(row);
+  ProductEpilogue epilogue{rule.instructions, rule.narrow};
+  if (epilogue.instructions.empty() && epilogue.narrow.empty()) return op;
+  op.set_parts(input(row, 0).dims[0], kDeal);
+  if (row.outputs[0].dtype == f16) epilogue.instructions.emplace_back("cast");
+  op.set_epilogue(std::move(epilogue));
+  return op;
+}
+
 constexpr MeasuredClass kCast = MeasuredClass::kCast, kReduce = MeasuredClass::kReduce,
                         kSoftmax = MeasuredClass::kSoftmax, kNorm = MeasuredClass::kNorm,
                         kTranspose = MeasuredClass::kTranspose, kCopy = MeasuredClass::kCopy,
                         kProduct = MeasuredClass::kProduct,
+                        kConvolution = MeasuredClass::kConvolution,
                         kElementWise = MeasuredClass::kElementWise;
 
 std::span<const TypeRule> rules() {
@@ -278,8 +324,8 @@ std::span<const TypeRule> rules() {
       {{"ReluGrad"}, elementwise, kElementWise, {"minimum", "mul"}},
       // A mask of bits chooses a register at a time.
       {{"ReluGradV2"}, elementwise, kElementWise, {"cast", "select"}},
-      {{"TanhGrad"}, elementwise, kElementWise, {"square", "sub", "mul"}},
-      {{"GeLUGrad", "GeluGrad"}, elementwise, kElementWise, gradient_of_gelu},
+      {{"TanhGrad"}, function, kElementWise, {"square", "sub", "mul"}},
+      {{"GeLUGrad", "GeluGrad"}, function, kElementWise, gradient_of_gelu},
       {{"mish"}, elementwise, kElementWise, {"exp", "log1p", "tanh", "mul"}},
       {{"swi_glu", "SwiGlu"}, elementwise, kElementWise, {"sigmoid", "mul", "mul"}},
       {{"DropoutDoMask"}, elementwise, kElementWise, {"mul", "select"}},
@@ -303,15 +349,24 @@ std::span<const TypeRule> rules() {
        kElementWise,
        {"relu", "mul", "abs", "exp", "log1p", "sub", "add"}},
       {{"SigmoidCrossEntropyWithLogitsGrad"}, elementwise, kElementWise, {"sigmoid", "sub", "mul"}},
+      // Sums over the images of what comes back, and of it times the normalised operand.
+      {{"BNTrainingUpdateGrad"},
+       images,
+       kNorm,
+       {"cast", "cast", "sub", "mul", "mul", "add", "add"}},
       {{"BNTrainingReduceGrad"},
-       elementwise,
+       images,
        kNorm,
-       {"cast", "cast", "mul", "add", "mul", "sub", "mul", "cast"}},
-      // A bit is kept for each element that relu let through; bits are packed.
+       {"cast", "cast", "mul", "mul", "add", "cast"}},
+      // The cast to halves applies relu (AddReluCast of Ascend C); a bit is kept for each element
+      // that it let through.
       {{"FusionOp_BNTrainingUpdate_ReLUV2"},
-       elementwise,
+       images,
        kNorm,
-       {"cast", "mul", "add", "relu", "greater", "cast", "cast"}},
+       {"cast", "mul", "add", "cast", "greater"},
+       false,
+       {},
+       true},
       {{"Cast"}, elementwise, kCast, {"cast"}},
       {{"ReduceSum", "ReduceSumD"}, sums, kReduce},
       {{"SquareSumV1", "FusionOp_ReduceSum_Square"}, sums, kReduce, {"square"}},
@@ -343,6 +398,19 @@ std::span<const TypeRule> rules() {
       {{"FusionOp_MatMul_GeLUGrad"}, product, kProduct, gradient_of_gelu},
       {{"FusionOp_BatchMatMul_FusedMulAdd"}, product, kProduct},
       {{"FullyConnection"}, connection, kProduct},
+      {{"Conv2D"}, convolved<convolution, Deal::kEqual>},
+      // Sums of the results of each channel, and of their squares.
+      {{"FusionOp_Conv2D_BNTrainingReduce"},
+       convolved<convolution, Deal::kEqual>,
+       kConvolution,
+       {"add", "square", "add"}},
+      {{"Conv2DBackpropInput"}, convolved<images_gradient, Deal::kEven>},
+      {{"FusionOp_Conv2DBackpropInput_ReluGradV2"},
+       convolved<images_gradient, Deal::kEven>,
+       kConvolution,
+       {},
+       false,
+       {"select"}},
       {{"TransData"}, blocks, kTranspose, {"copy", "copy"}, true},
       {{"Transpose", "TransposeD", "ConfusionTransposeD", "transpose"},
        blocks,

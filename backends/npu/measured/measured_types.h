@@ -33,6 +33,10 @@ MeasuredOp product_op(const MeasuredTensor& a, const MeasuredTensor& b,
 // The dimensions of a tensor without the blocks of its format.
 std::vector<int64_t> plain_dims(const MeasuredTensor& tensor);
 
+// Convolutions and their gradients for the images.
+MeasuredOp convolution(const MeasuredRow& row);
+MeasuredOp images_gradient(const MeasuredRow& row);
+
 // Sums, over these axes.
 MeasuredOp sum_op(const Type& x, const std::vector<int64_t>& axes, bool of_squares = false);
 

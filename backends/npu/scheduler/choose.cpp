@@ -134,6 +134,7 @@ Choice choose_cube(const Preset& preset, const CubeWork& work, int64_t blocks, b
         if (cuts_alike(units_m, t.grid_m)) continue;
         for (t.grid_n = 1; t.grid_n <= std::min(rest / t.grid_m, units_n); ++t.grid_n) {
           if (cuts_alike(units_n, t.grid_n)) continue;
+          if (forced && t.grid_batch * t.grid_m * t.grid_n < reached) continue;
           const Choice candidate{price_cube(preset, work, t), t, 0};
           if (forced && candidate.price.block_dim < reached) continue;
           if (forced && candidate.price.block_dim > reached) found = false;

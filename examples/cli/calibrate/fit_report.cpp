@@ -14,7 +14,7 @@ namespace {
 using keel::Json;
 using keel::npu::CrossValidation;
 
-// Of a fit that loses more than it may.
+// Names what is overfitted where a fit loses more than it may.
 std::string overfitting_of(const CrossValidation& v) {
   const auto* p = v.overfitted();
   if (p == nullptr) return "loses too much, though both fits have the same parameters";

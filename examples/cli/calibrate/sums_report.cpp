@@ -27,7 +27,7 @@ std::string ratio_of(double part, double whole, int64_t rows) {
   return rows == 0 || whole <= 0 ? "-" : fmt::format("{:.2f}", part / whole);
 }
 
-// What is not mapped of a sum, in words.
+// Says what is not mapped of a sum.
 std::string coverage_of(const GroupSum& sum) {
   if (sum.rows == 0) return "no rows in the table";
   if (sum.mapped() == 0) return "none is mapped";

@@ -242,6 +242,21 @@ TEST_CASE("npu cost: a prologue rows and shares of the peaks") {
   CHECK(half.compute_roof_ns == whole.compute_roof_ns);
 }
 
+TEST_CASE("npu cost: a serial epilogue is not hidden behind the product") {
+  const Preset preset = plain_preset();
+  const CubeTiling tiling{.bm = 64, .bn = 64, .bk = 256, .double_buffer = false};
+  CubeWork work = cube_work(64, 64, 256, f16);
+  const TaskPrice bare = price_cube(preset, work, tiling);
+  work.serial_epilogue = true;
+  CHECK(price_cube(preset, work, tiling).total_ns == bare.total_ns);
+  work.epilogue_instructions = 1;
+  work.epilogue_pass_bytes = 4;  // 64 x 64 elements in f32 take 64 cycles
+  const TaskPrice serial = price_cube(preset, work, tiling);
+  CHECK(serial.total_ns == bare.total_ns + 64);
+  work.serial_epilogue = false;
+  CHECK(price_cube(preset, work, tiling).total_ns == bare.total_ns);
+}
+
 TEST_CASE("npu cost: what transfers reach of the peak follows the points") {
   const Preset preset = load_preset("ascend910b1");
   CHECK(hbm_share(preset, 128) == doctest::Approx(0.31));

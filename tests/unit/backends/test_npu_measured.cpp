@@ -215,6 +215,78 @@ TEST_CASE("npu measured: more blocks than cores are priced as they were measured
       doctest::Approx(2 * 30.0 / 32 * static_cast<double>(all.busy(Unit::kVector))).epsilon(0.01));
 }
 
+TEST_CASE("npu measured: convolutions in blocks are products of windows") {
+  // Images of 8 x 8 with 32 channels, 3 x 3 taps, 48 channels of the result.
+  const std::string x = "4,2,8,8,16", w = "18,3,16,16", y = "4,3,8,8,16";
+  const auto row = [](const std::string& type, const std::string& in, const std::string& out) {
+    return type + ",,1,\"" + in + "\",f16;f16,NC1HWC0;NC1HWC0,\"" + out + "\",f16";
+  };
+  const NodeWork forward = work_of_row(row("Conv2D", x + ";" + w, y));
+  CHECK(forward.cube->batch == 4);
+  CHECK(forward.cube->m == 64);
+  CHECK(forward.cube->k == 9 * 32);
+  CHECK(forward.cube->n == 48);
+  CHECK(forward.cube->bytes_a == 4 * 32 * 64 * 2);
+  CHECK(forward.cube->repeats_a == doctest::Approx(9));
+  CHECK(forward.cube->epilogue_instructions == 0);
+  const NodeWork images = work_of_row(row("Conv2DBackpropInput", y + ";" + w, x));
+  CHECK(images.cube->k == 9 * 48);
+  CHECK(images.cube->n == 32);
+  // Both multiply as often, whatever follows.
+  const Preset preset = load_preset("ascend910-30c");
+  const int64_t flops = price_measured(preset, forward, std::nullopt).flops;
+  CHECK(flops == int64_t{2} * 4 * 64 * 288 * 48);
+  CHECK(price_measured(preset, images, std::nullopt).flops == flops);
+  // Sums and squares of the results, which are cast.
+  const NodeWork sums =
+      work_of_row(row("FusionOp_Conv2D_BNTrainingReduce", x + ";" + w, y + ";1,3,1,1,16"));
+  CHECK(sums.cube->epilogue_instructions == 4);
+  CHECK(price_measured(preset, sums, std::nullopt).total_ns >=
+        price_measured(preset, forward, std::nullopt).total_ns);
+  const auto why_not = [](const std::string& text) { return map_row(row_of(text)).why_not; };
+  CHECK(contains(why_not(row("Conv2D", x + ";19,3,16,16", y)), "other channels"));
+  CHECK(contains(why_not(row("Conv2D", x + ";" + w, "4,3,8,8")), "known blocks"));
+  CHECK(contains(why_not(row("Conv2D", "4,0,8,8,16;" + w, y)), "channels"));
+  CHECK(contains(why_not(row("Conv2DBackpropFilter", y + ";" + x, w)), "no rule"));
+}
+
+TEST_CASE("npu measured: kernels of images deal whole images or channels") {
+  const Preset preset = load_preset("ascend910-30c");
+  struct Row {
+    const char* text;
+    int64_t blocks;  // as measured on that device
+  };
+  const Row rows[] = {
+      {"FusionOp_BNTrainingUpdate_ReLUV2,,1,\"16,5,73,73,16;1,5,1,1,16\",f16;f32,"
+       "NC1HWC0;NC1HWC0,\"1,5,1,1,16;1,5,1,1,16\",f32;f32",
+       5},
+      {"BNTrainingUpdateGrad,,1,\"16,6,35,35,16;1,6,1,1,16\",f16;f32,NC1HWC0;NC1HWC0,"
+       "\"1,6,1,1,16\",f32",
+       16},
+      {"FusionOp_Conv2D_BNTrainingReduce,,1,\"64,3,35,35,16;75,4,16,16\",f16;f16,NC1HWC0;FracZ,"
+       "\"64,4,35,35,16;1,4,1,1,16;1,4,1,1,16\",f16;f32;f32",
+       16},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.text);
+    const MappedRow mapped = map_row(row_of(row.text));
+    REQUIRE_MESSAGE(mapped.op.has_value(), mapped.why_not);
+    CHECK(mapped.op->fixed_blocks(preset) == row.blocks);
+    const NodeWork work = mapped.op->work(preset);
+    CHECK(price_measured(preset, work, row.blocks).block_dim == row.blocks);
+  }
+}
+
+TEST_CASE("npu measured: functions of halves are computed in f32") {
+  const std::string halves = "\"64,64;64,64;64,64\"";
+  const NodeWork wide =
+      work_of_row("GeLUGrad,,1," + halves + ",f32;f32;f32,ND;ND;ND,\"64,64\",f32");
+  const NodeWork narrow =
+      work_of_row("GeLUGrad,,1," + halves + ",f16;f16;f16,ND;ND;ND,\"64,64\",f16");
+  // A cast for each of three operands and the result, in lanes of four bytes.
+  CHECK(narrow.splits[0].work.pass_bytes == wide.splits[0].work.pass_bytes + 4 * int64_t{4});
+}
+
 TEST_CASE("npu measured: ops of a net or step are added up with what is not mapped beside them") {
   const std::string header =
       "Net,OP Type,Task Duration(us),Input Shapes,Input Data Types,Output Shapes,Output Data "
