@@ -17,6 +17,7 @@
 #include "keel/backends/npu/kernels/prepacked_weight.h"
 #include "keel/backends/npu/npu_program.h"
 #include "keel/backends/npu/options.h"
+#include "keel/backends/npu/resident_prices.h"
 #include "keel/core/base/environment.h"
 #include "keel/core/base/error.h"
 
@@ -138,13 +139,15 @@ class NpuBackend final : public Backend {
     std::shared_ptr<const Preset> preset = asked.preset();
     NpuLibrary library(preset, asked.block_dim(), strict_);
     TaskList list = lower(graph, library);
+    NpuLibrary::Launches launches = library.take_launches();
+    price_by_residency(list, launches, *preset);
     hide_collectives(list);
     set_device_times(list, *preset);
     list.info.modelled_device = preset->name;
     auto constants = own.memory->allocate(list.info.constant_bytes, "constants");
     InlineStream transfer(own.memory);
     return std::make_unique<NpuProgram>(
-        std::move(list), library.take_launches(), std::move(preset), std::move(constants), transfer,
+        std::move(list), std::move(launches), std::move(preset), std::move(constants), transfer,
         own.memory,
         InterpreterOptions{strict_, own.float_status, options.threads,
                            library.take_planned_runs()});

@@ -1,79 +1,15 @@
 #include "keel/backends/npu/npu_program.h"
 
-#include <optional>
 #include <utility>
 
 #include "keel/backends/npu/scheduler/collective_clock.h"
+#include "keel/backends/npu/scheduler/step_ranges.h"
 #include "keel/core/base/checked.h"
 
 namespace keel::npu {
 namespace {
 
-// The tasks that one step goes through: without the test, the end and the reset of a sunk loop's
-// launch, which the trace of a step counts once each.
-struct Range {
-  size_t begin = 0;
-  size_t end = 0;
-};
-
-Range step_range(const TaskList& list) {
-  Range range{0, list.tasks.size()};
-  if (list.info.sunk) --range.end;  // LOOP_RESET ends the launch
-  return range;
-}
-
-// The two branches of the cond that task `at` begins; nothing where that is no cond but a while,
-// which jumps back at its end.
-struct Branches {
-  Range first, second;
-};
-std::optional<Branches> branches_at(const TaskList& list, size_t at) {
-  const Task& choice = list.tasks[at];
-  if (choice.jump != Jump::kIfFalse) return std::nullopt;
-  const Task& leave = list.tasks[choice.target - 1];
-  if (leave.jump != Jump::kAlways) return std::nullopt;
-  return Branches{{at + 1, choice.target}, {choice.target, leave.target}};
-}
-
-std::optional<int64_t> range_ns(const TaskList& list, Range range);
-
-// The branch that takes longer, and its time; nothing where data decides that.
-struct Branch {
-  Range range;
-  int64_t ns = 0;
-};
-std::optional<Branch> longer_branch(const TaskList& list, const Branches& branches) {
-  const auto first = range_ns(list, branches.first), second = range_ns(list, branches.second);
-  if (!first || !second) return std::nullopt;
-  return *first >= *second ? Branch{branches.first, *first} : Branch{branches.second, *second};
-}
-
-// Time of a range of tasks, loops by their trip count and conds by their longer branch; nothing
-// where data decides how often a loop turns.
-std::optional<int64_t> range_ns(const TaskList& list, Range range) {
-  int64_t total = 0;
-  for (size_t i = range.begin; i < range.end; ++i) {
-    const Task& task = list.tasks[i];
-    total = checked_add(total, task.device_ns, "device time");
-    if (task.jump == Jump::kIfFalse) {
-      const auto branches = branches_at(list, i);
-      const auto longer = branches ? longer_branch(list, *branches) : std::nullopt;
-      if (!longer) return std::nullopt;
-      total = checked_add(total, longer->ns, "device time");
-      i = branches->second.end - 1;
-      continue;
-    }
-    if (task.jump != Jump::kIfReached) continue;
-    const auto body = range_ns(list, {i + 1, task.target});
-    if (!body) return std::nullopt;
-    const int64_t trip = checked_add(*body, task.device_ns, "device time");
-    total = checked_add(total, checked_mul(task.limit, trip, "device time"), "device time");
-    i = task.target - 1;
-  }
-  return total;
-}
-
-void unroll(const TaskList& list, Range range, size_t most, StepTrace& trace) {
+void unroll(const TaskList& list, TaskRange range, size_t most, StepTrace& trace) {
   for (size_t i = range.begin; i < range.end; ++i) {
     if (trace.tasks.size() >= most) {
       trace.whole = false;
@@ -98,7 +34,7 @@ void unroll(const TaskList& list, Range range, size_t most, StepTrace& trace) {
 
 // Goes through a range of tasks and returns when the last of them ends. The turns of a loop behind
 // its first are as long as that.
-int64_t walk(const TaskList& list, Range range, CollectiveClock& clock, int64_t now) {
+int64_t walk(const TaskList& list, TaskRange range, CollectiveClock& clock, int64_t now) {
   for (size_t i = range.begin; i < range.end; ++i) {
     const Task& task = list.tasks[i];
     if (task.kind == TaskKind::kHccl) {

@@ -98,7 +98,8 @@ struct CubeWork {
   int64_t row_bytes_in = 0, row_bytes_out = 0;
   // The cube waits until a tile has been through the epilogue, as where L0C holds one result.
   bool serial_epilogue = false;
-  double warm = 0;  // the share of operands and results that is in L2 and stays there
+  double warm = 0;      // the share of operands that is in L2
+  double warm_out = 0;  // the share of results that stays there
 };
 CubeWork cube_work(int64_t m, int64_t n, int64_t k, DType dtype);
 

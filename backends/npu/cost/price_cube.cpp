@@ -225,14 +225,13 @@ class CubePricer {
     reads_a -= work_.warm * static_cast<double>(work_.bytes_a);
     reads_b -= work_.warm * static_cast<double>(work_.bytes_b);
     const double a_ns = reads_a / memory_rate(), b_ns = reads_b / memory_rate();
-    const double cold = 1 - work_.warm;
-    const double epilogue_ns = cold * epilogue_in() / memory_rate();
+    const double epilogue_ns = (1 - work_.warm) * epilogue_in() / memory_rate();
     // Results that are handed over are written to L2 and read from there.
     const double handed = handed_over() ? 2 * elements() * side_.handed_size() : 0;
     const double traffic = std::max(reads_a + reads_b, all_traffic()) + epilogue_in() + handed +
-                           work_.warm * bytes_out();
+                           work_.warm_out * bytes_out();
     const double from_l2 = traffic / preset_.l2_gb_per_s;
-    const double out_ns = cold * bytes_out() / memory_rate();
+    const double out_ns = (1 - work_.warm_out) * bytes_out() / memory_rate();
     if (mixed_) {
       side_in_ = (loaded_a() ? a_ns : 0) + (loaded_b() ? b_ns : 0) + epilogue_ns;
       chip_in_ = std::max((loaded_a() ? 0 : a_ns) + (loaded_b() ? 0 : b_ns), from_l2);
@@ -319,9 +318,10 @@ class CubePricer {
     const double vector = elements() * static_cast<double>(work_.epilogue_pass_bytes) /
                           (vector_rate_ * static_cast<double>(preset_.cube_cores));
     price.compute_roof_ns = static_cast<int64_t>(std::max(cube, vector));
-    price.memory_roof_ns = static_cast<int64_t>(
-        (1 - work_.warm) * static_cast<double>(price.bytes_in + price.bytes_out) /
-        preset_.hbm_gb_per_s);
+    price.memory_roof_ns =
+        static_cast<int64_t>(((1 - work_.warm) * static_cast<double>(price.bytes_in) +
+                              (1 - work_.warm_out) * static_cast<double>(price.bytes_out)) /
+                             preset_.hbm_gb_per_s);
   }
 
   const Preset& preset_;

@@ -58,11 +58,10 @@ int64_t tile_that_fits(const Preset& preset, int64_t bytes_per_element) {
   return std::max(kTileStep, fits / kTileStep * kTileStep);
 }
 
-void set_residency(const Preset& preset, Residency residency, NodeWork& work) {
+void set_residency(const Preset& preset, const Residency& residency, NodeWork& work) {
   const auto share = [&](double bytes) {
     const auto l2 = static_cast<double>(preset.l2_bytes);
-    if (residency == Residency::kCold || l2 <= 0) return 0.0;
-    return std::clamp(2 - bytes / l2, 0.0, 1.0);
+    return l2 <= 0 ? 0.0 : std::clamp(2 - bytes / l2, 0.0, 1.0);
   };
   if (work.cube) {
     CubeWork& cube = *work.cube;
@@ -70,15 +69,20 @@ void set_residency(const Preset& preset, Residency residency, NodeWork& work) {
         static_cast<double>(cube.batch) * static_cast<double>(cube.m) * static_cast<double>(cube.n);
     const int64_t size = cube.epilogue_bytes_out >= 0 ? cube.epilogue_bytes_out
                                                       : size_in_bytes(cube.wide ? f32 : cube.dtype);
-    cube.warm = share(static_cast<double>(cube.bytes_a) + static_cast<double>(cube.bytes_b) +
-                      results * static_cast<double>(size + cube.epilogue_bytes_in));
+    const double fits =
+        share(static_cast<double>(cube.bytes_a) + static_cast<double>(cube.bytes_b) +
+              results * static_cast<double>(size + cube.epilogue_bytes_in));
+    cube.warm = fits * residency.operands;
+    cube.warm_out = fits * residency.results;
   }
   for (Split& split : work.splits) {
     VectorWork& vector = split.work;
-    const double warm =
+    const double fits =
         share(static_cast<double>(vector.bytes_in) + static_cast<double>(vector.bytes_out));
-    vector.cached_bytes = static_cast<int64_t>(warm * static_cast<double>(vector.bytes_in));
-    vector.cached_out = static_cast<int64_t>(warm * static_cast<double>(vector.bytes_out));
+    vector.cached_bytes =
+        static_cast<int64_t>(fits * residency.operands * static_cast<double>(vector.bytes_in));
+    vector.cached_out =
+        static_cast<int64_t>(fits * residency.results * static_cast<double>(vector.bytes_out));
   }
 }
 

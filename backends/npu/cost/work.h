@@ -73,11 +73,19 @@ void cut_evenly(VectorWork& work, int64_t total, int64_t widest);
 // "12 aligned units of 256 bytes".
 std::string units_reason(const VectorWork& work);
 
-// Says what L2 holds when a task begins. Of operands and results that fit in it together, all is
-// warm; of twice as many bytes nothing, as the last ones have taken the place of the first; in
-// between a share.
-enum class Residency : uint8_t { kCold, kWarm };
-void set_residency(const Preset& preset, Residency residency, NodeWork& work);
+// Shares of a task's bytes: of its operands what L2 holds when it begins, of its results what never
+// goes to memory.
+struct Residency {
+  double operands = 0, results = 0;
+
+  static const Residency kCold, kWarm;  // nothing and everything
+};
+inline constexpr Residency Residency::kCold{0, 0};
+inline constexpr Residency Residency::kWarm{1, 1};
+
+// Makes these shares warm where operands and results fit in L2 together; nothing of twice as many
+// bytes, as the last ones have taken the place of the first; in between a part of the shares.
+void set_residency(const Preset& preset, const Residency& residency, NodeWork& work);
 
 // Copies of so many contiguous bytes within the device's memory.
 Split copy_split(const Preset& preset, int64_t bytes);

@@ -24,8 +24,8 @@ struct TypeRule {
   MeasuredOp (*op)(const MeasuredRow&, const TypeRule&);
   MeasuredClass kind = MeasuredClass::kElementWise;
   Instructions instructions = {};
-  bool every_core = false;   // it starts all cores, whatever it moves
-  Instructions narrow = {};  // on results in f16
+  bool every_core = false;      // it starts all cores, whatever it moves
+  Instructions narrow = {};     // on results in f16
   bool deals_channels = false;  // where there are few images
 };
 
@@ -354,10 +354,7 @@ std::span<const TypeRule> rules() {
        images,
        kNorm,
        {"cast", "cast", "sub", "mul", "mul", "add", "add"}},
-      {{"BNTrainingReduceGrad"},
-       images,
-       kNorm,
-       {"cast", "cast", "mul", "mul", "add", "cast"}},
+      {{"BNTrainingReduceGrad"}, images, kNorm, {"cast", "cast", "mul", "mul", "add", "cast"}},
       // The cast to halves applies relu (AddReluCast of Ascend C); a bit is kept for each element
       // that it let through.
       {{"FusionOp_BNTrainingUpdate_ReLUV2"},

@@ -1,0 +1,99 @@
+#include "keel/backends/npu/scheduler/l2_contents.h"
+
+#include <algorithm>
+
+namespace keel::npu {
+
+void L2Contents::insert(uint64_t buffer, uint64_t begin, const Piece& piece) {
+  if (begin >= piece.end) return;
+  pieces_.emplace(Place{buffer, begin}, piece);
+  by_use_.emplace(piece.used, buffer, begin);
+  bytes_ += piece.end - begin;
+}
+
+L2Contents::Pieces::iterator L2Contents::erase(Pieces::iterator it) {
+  const auto& [place, piece] = *it;
+  by_use_.erase({piece.used, place.first, place.second});
+  bytes_ -= piece.end - place.second;
+  return pieces_.erase(it);
+}
+
+uint64_t L2Contents::held(const MemoryRange& range) const {
+  uint64_t bytes = 0;
+  auto it = pieces_.upper_bound({range.buffer, range.begin});
+  if (it != pieces_.begin()) --it;
+  for (; it != pieces_.end() && it->first < Place{range.buffer, range.end}; ++it) {
+    if (it->first.first != range.buffer || it->second.end <= range.begin) continue;
+    bytes += std::min(range.end, it->second.end) - std::max(range.begin, it->first.second);
+  }
+  return bytes;
+}
+
+std::vector<std::pair<uint64_t, L2Contents::Piece>> L2Contents::take(const MemoryRange& range) {
+  std::vector<std::pair<uint64_t, Piece>> taken;
+  auto it = pieces_.upper_bound({range.buffer, range.begin});
+  if (it != pieces_.begin()) --it;
+  while (it != pieces_.end() && it->first < Place{range.buffer, range.end}) {
+    const auto [place, piece] = *it;
+    if (place.first != range.buffer || piece.end <= range.begin) {
+      ++it;
+      continue;
+    }
+    it = erase(it);
+    const uint64_t begin = std::max(place.second, range.begin);
+    Piece inside = piece, before = piece;
+    inside.end = std::min(piece.end, range.end);
+    before.end = begin;
+    insert(range.buffer, place.second, before);
+    insert(range.buffer, inside.end, piece);
+    taken.emplace_back(begin, inside);
+  }
+  return taken;
+}
+
+std::vector<L2Contents::WrittenBack> L2Contents::make_room() {
+  std::vector<WrittenBack> left;
+  while (bytes_ > capacity_) {
+    const auto [used, buffer, begin] = *by_use_.begin();
+    const auto it = pieces_.find({buffer, begin});
+    const Piece piece = it->second;
+    const uint64_t gone = std::min(bytes_ - capacity_, piece.end - begin);
+    erase(it);
+    insert(buffer, begin + gone, piece);
+    if (piece.writer != kAsInMemory) left.push_back({piece.writer, gone});
+  }
+  return left;
+}
+
+std::vector<L2Contents::WrittenBack> L2Contents::read(const MemoryRange& range) {
+  ++now_;
+  uint64_t begin = range.begin;
+  for (auto& [first, piece] : take(range)) {
+    insert(range.buffer, begin, {first, now_, kAsInMemory});
+    piece.used = now_;
+    insert(range.buffer, first, piece);
+    begin = piece.end;
+  }
+  insert(range.buffer, begin, {range.end, now_, kAsInMemory});
+  return make_room();
+}
+
+std::vector<L2Contents::WrittenBack> L2Contents::write(const MemoryRange& range, uint32_t writer) {
+  take(range);
+  insert(range.buffer, range.begin, {range.end, ++now_, writer});
+  return make_room();
+}
+
+void L2Contents::forget(const MemoryRange& range) { take(range); }
+
+void L2Contents::exchange(uint64_t one_buffer, uint64_t other_buffer) {
+  const uint64_t buffers[] = {one_buffer, other_buffer};
+  std::vector<std::pair<uint64_t, Piece>> taken[2];
+  for (size_t i = 0; i < 2; ++i)
+    taken[i] = take({buffers[i], 0, std::numeric_limits<uint64_t>::max()});
+  for (size_t i = 0; i < 2; ++i) {
+    for (const auto& [begin, piece] : taken[i]) insert(buffers[1 - i], begin, piece);
+  }
+}
+
+}  // namespace keel::npu

@@ -1,0 +1,181 @@
+#include "keel/backends/npu/scheduler/residency_plan.h"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "keel/backends/npu/scheduler/l2_contents.h"
+#include "keel/backends/npu/scheduler/step_ranges.h"
+
+namespace keel::npu {
+namespace {
+
+class ResidencyPlan {
+ public:
+  ResidencyPlan(const TaskList& list, const std::vector<TaskTraffic>& traffic, uint64_t l2_bytes)
+      : list_(list), traffic_(traffic), l2_(l2_bytes), tasks_(list.tasks.size()) {}
+
+  std::vector<Residency> run() {
+    // Every step but the first finds what its like leaves behind.
+    for (counting_ = false;; counting_ = true) {
+      begin_step();
+      walk(step_range(list_), false);
+      if (counting_) break;
+    }
+    std::vector<Residency> plan;
+    for (const Counts& task : tasks_) {
+      plan.push_back({share(task.held, task.read),
+                      task.written == 0 ? 0 : 1 - share(task.written_back, task.written)});
+    }
+    return plan;
+  }
+
+ private:
+  struct Counts {
+    uint64_t read = 0, held = 0;             // bytes of operands
+    uint64_t written = 0, written_back = 0;  // and of results
+  };
+
+  static double share(uint64_t part, uint64_t whole) {
+    if (part >= whole) return whole == 0 ? 0 : 1;
+    return static_cast<double>(part) / static_cast<double>(whole);
+  }
+
+  // The inputs of a launch come from the host.
+  void begin_step() {
+    if (!list_.info.sunk) forget_all(Space::kInput);
+  }
+
+  // Nothing for what lies in another place each time.
+  static std::optional<MemoryRange> range_of(const BufferRef& ref) {
+    if (ref.space == Space::kRow || ref.bytes == 0) return std::nullopt;
+    return MemoryRange{buffer_of(ref), ref.offset, ref.offset + ref.bytes};
+  }
+  static uint64_t buffer_of(const BufferRef& ref) {
+    const bool one = ref.space == Space::kScratch || ref.space == Space::kConstant;
+    return (static_cast<uint64_t>(ref.space) << 32) | (one ? 0 : ref.index);
+  }
+
+  std::span<const uint32_t> arguments_of(size_t task) const {
+    const Task& t = list_.tasks[task];
+    return {list_.arguments.data() + t.first_argument, t.argument_count};
+  }
+
+  std::span<const uint32_t> inputs_of(size_t task) const {
+    return arguments_of(task).first(list_.infos[task].inputs);
+  }
+  std::span<const uint32_t> outputs_of(size_t task) const {
+    const TaskInfo& info = list_.infos[task];
+    return arguments_of(task).subspan(info.inputs, info.outputs.size());
+  }
+
+  void walk(TaskRange range, bool in_loop) {
+    for (size_t i = range.begin; i < range.end; ++i) {
+      visit(i);
+      if (const auto branches = branches_at(list_, i)) {
+        walk_branches(*branches, in_loop);
+        i = branches->second.end - 1;
+      } else if (list_.tasks[i].jump == Jump::kIfReached) {
+        const TaskRange body{i + 1, list_.tasks[i].target};
+        walk(body, true);
+        // A turn follows its like; loops in loops are gone through once for each turn of the outer.
+        if (!in_loop) walk(body, true);
+        i = body.end - 1;
+      }
+    }
+  }
+
+  // Either begins with what is held before; the longer one is gone on from.
+  void walk_branches(const Branches& branches, bool in_loop) {
+    const auto longer = longer_branch(list_, branches);
+    const bool second_is_longer = longer && longer->range.begin == branches.second.begin;
+    const TaskRange& first = second_is_longer ? branches.first : branches.second;
+    const TaskRange& last = second_is_longer ? branches.second : branches.first;
+    const L2Contents before = l2_;
+    walk(first, in_loop);
+    l2_ = before;
+    walk(last, in_loop);
+  }
+
+  void visit(size_t task) {
+    if (list_.tasks[task].kind == TaskKind::kCommit) return commit(task);
+    if (list_.tasks[task].kind == TaskKind::kDequeue) return forget_all(Space::kSlot);
+    if (traffic_[task].of_cores) return run_on_cores(task);
+    if (list_.tasks[task].kernel == nullptr) return;
+    for (const uint32_t entry : outputs_of(task)) {
+      if (const auto range = range_of(list_.table[entry])) l2_.forget(*range);
+    }
+  }
+
+  void forget_all(Space space) {
+    for (const BufferRef& ref : list_.table) {
+      if (ref.space != space) continue;
+      if (const auto range = range_of(ref)) l2_.forget(*range);
+    }
+  }
+
+  void commit(size_t task) {
+    const std::span<const uint32_t> pairs = arguments_of(task);
+    for (size_t i = 0; i + 1 < pairs.size(); i += 2)
+      l2_.exchange(buffer_of(list_.table[pairs[i]]), buffer_of(list_.table[pairs[i + 1]]));
+  }
+
+  void run_on_cores(size_t task) {
+    const TaskTraffic& moved = traffic_[task];
+    Counts now;
+    for (const uint32_t entry : inputs_of(task)) {
+      const BufferRef& ref = list_.table[entry];
+      const uint64_t held = range_of(ref) ? l2_.held(*range_of(ref)) : 0;
+      now.read += std::min<uint64_t>(ref.bytes, moved.read);
+      // Where all of a buffer is held, so is any part.
+      if (ref.bytes <= moved.read)
+        now.held += held;
+      else if (held == ref.bytes)
+        now.held += moved.read;
+    }
+    if (counting_) {
+      tasks_[task].read = now.read;
+      tasks_[task].held = now.held;
+    }
+    for (const uint32_t entry : inputs_of(task)) {
+      if (const auto range = whole(entry, moved.read)) count(l2_.read(*range));
+    }
+    for (const uint32_t entry : outputs_of(task)) write(task, entry);
+  }
+
+  void write(size_t task, uint32_t entry) {
+    const uint64_t bytes = std::min<uint64_t>(list_.table[entry].bytes, traffic_[task].written);
+    if (counting_) tasks_[task].written += bytes;
+    if (const auto range = whole(entry, traffic_[task].written))
+      count(l2_.write(*range, static_cast<uint32_t>(task)));
+    else if (counting_)
+      tasks_[task].written_back += bytes;
+  }
+
+  // Nothing for a buffer that the task reads or writes in part: which, is not known.
+  std::optional<MemoryRange> whole(uint32_t entry, uint64_t moved) const {
+    const BufferRef& ref = list_.table[entry];
+    return ref.bytes > moved ? std::nullopt : range_of(ref);
+  }
+
+  void count(const std::vector<L2Contents::WrittenBack>& left) {
+    if (!counting_) return;
+    for (const L2Contents::WrittenBack& back : left) tasks_[back.writer].written_back += back.bytes;
+  }
+
+  const TaskList& list_;
+  const std::vector<TaskTraffic>& traffic_;
+  L2Contents l2_;
+  std::vector<Counts> tasks_;
+  bool counting_ = false;
+};
+
+}  // namespace
+
+std::vector<Residency> plan_residency(const TaskList& list, const std::vector<TaskTraffic>& traffic,
+                                      uint64_t l2_bytes) {
+  return ResidencyPlan(list, traffic, l2_bytes).run();
+}
+
+}  // namespace keel::npu

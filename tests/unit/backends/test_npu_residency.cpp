@@ -1,0 +1,230 @@
+// Tests of what L2 holds as tasks of a step follow each other, and what they take by it.
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "keel/backends/npu/npu_library.h"
+#include "keel/backends/npu/resident_prices.h"
+#include "keel/backends/npu/scheduler/l2_contents.h"
+#include "keel/backends/npu/scheduler/residency_plan.h"
+#include "keel/ops/ops.h"
+
+#include "npu_model_for_tests.h"
+#include "random_npu_nodes_for_tests.h"
+
+using namespace keel;
+using namespace keel::npu;
+using namespace npu_model_test;
+
+TEST_SUITE_BEGIN("unit");
+
+namespace {
+
+uint64_t bytes_of(const std::vector<L2Contents::WrittenBack>& list, uint32_t writer) {
+  uint64_t bytes = 0;
+  for (const L2Contents::WrittenBack& back : list) bytes += back.writer == writer ? back.bytes : 0;
+  return bytes;
+}
+
+// L2 byte by byte: those used last are at the end.
+class EveryByte {
+ public:
+  explicit EveryByte(uint64_t capacity) : capacity_(capacity) {}
+
+  uint64_t held(const MemoryRange& range) const {
+    uint64_t bytes = 0;
+    for (const Byte& b : bytes_) bytes += lies_in(b, range) ? 1 : 0;
+    return bytes;
+  }
+  // Returns how many bytes of each of four writers left.
+  std::vector<uint64_t> use(const MemoryRange& range, int writer) {
+    std::vector<Byte> used;
+    for (uint64_t at = range.begin; at < range.end; ++at) {
+      Byte byte{range.buffer, at, writer};
+      for (const Byte& b : bytes_) {
+        if (writer < 0 && b.buffer == range.buffer && b.at == at) byte.writer = b.writer;
+      }
+      used.push_back(byte);
+    }
+    std::erase_if(bytes_, [&](const Byte& b) { return lies_in(b, range); });
+    bytes_.insert(bytes_.end(), used.begin(), used.end());
+    std::vector<uint64_t> left(4);
+    while (bytes_.size() > capacity_) {
+      if (bytes_[0].writer >= 0) ++left[static_cast<size_t>(bytes_[0].writer)];
+      bytes_.erase(bytes_.begin());
+    }
+    return left;
+  }
+
+ private:
+  struct Byte {
+    uint64_t buffer, at;
+    int writer;
+  };
+  static bool lies_in(const Byte& b, const MemoryRange& range) {
+    return b.buffer == range.buffer && b.at >= range.begin && b.at < range.end;
+  }
+
+  uint64_t capacity_;
+  std::vector<Byte> bytes_;
+};
+
+Preset with_l2(int64_t bytes) {
+  Preset preset = load_preset("ascend910b1");
+  preset.l2_bytes = bytes;
+  return preset;
+}
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+// A list of the graph as it stands, nothing fused, with what each task moves.
+struct Lowered {
+  TaskList list;
+  NpuLibrary::Launches launches;
+  std::vector<TaskTraffic> traffic;
+};
+Lowered lowered(const Graph& graph, const Preset& preset) {
+  NpuLibrary library(std::make_shared<const Preset>(preset));
+  Lowered result{lower(graph, library), library.take_launches(), {}};
+  for (const Task& task : result.list.tasks) {
+    const auto it = result.launches.find(task.kernel);
+    TaskTraffic traffic;
+    if (it != result.launches.end()) {
+      traffic.of_cores = true;
+      traffic.read = static_cast<uint64_t>(it->second->price.bytes_in);
+      traffic.written = static_cast<uint64_t>(it->second->price.bytes_out);
+    }
+    result.traffic.push_back(traffic);
+  }
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("npu residency: the bytes that were used last are held and written ones leave once") {
+  L2Contents l2(100);
+  CHECK(bytes_of(l2.write({1, 0, 60}, 7), 7) == 0);
+  CHECK(bytes_of(l2.read({2, 0, 60}), 7) == 20);
+  CHECK(l2.held({1, 0, 60}) == 40);
+  CHECK(l2.held({1, 20, 30}) == 10);
+  CHECK(l2.held({2, 0, 60}) == 60);
+  CHECK(bytes_of(l2.write({1, 0, 60}, 8), 7) == 0);  // what lies there is no one's any more
+  CHECK(l2.held({2, 0, 60}) == 40);
+  const auto left = l2.read({3, 0, 100});
+  CHECK(bytes_of(left, 8) == 60);
+  CHECK(bytes_of(left, 7) == 0);
+  l2.exchange(3, 4);
+  CHECK(l2.held({4, 0, 100}) == 100);
+  CHECK(l2.held({3, 0, 100}) == 0);
+  l2.forget({4, 0, 50});
+  CHECK(l2.held({4, 0, 100}) == 50);
+}
+
+TEST_CASE("npu residency: ranges are held as their bytes are one by one") {
+  CHECK(holds("bytes of L2", 2000, [] {
+    using random_npu_nodes::pick;
+    const auto capacity = static_cast<uint64_t>(pick(1, 60));
+    L2Contents l2(capacity);
+    EveryByte bytes(capacity);
+    for (int i = 0; i < 40; ++i) {
+      const auto begin = static_cast<uint64_t>(pick(0, 30));
+      const MemoryRange range{static_cast<uint64_t>(pick(0, 2)), begin,
+                              begin + static_cast<uint64_t>(pick(0, 30))};
+      RC_ASSERT(l2.held(range) == bytes.held(range));
+      const int writer = static_cast<int>(pick(-1, 3));
+      const auto left =
+          writer < 0 ? l2.read(range) : l2.write(range, static_cast<uint32_t>(writer));
+      const std::vector<uint64_t> expected = bytes.use(range, writer);
+      for (uint32_t w = 0; w < 4; ++w) RC_ASSERT(bytes_of(left, w) == expected[w]);
+    }
+  }));
+}
+
+TEST_CASE("npu residency: a task finds what the one before it wrote as far as there is room") {
+  Graph graph;
+  const Value x = graph.input("x", f32, Shape{kMiB});  // 4 MiB
+  graph.set_outputs({sqrt(exp(x))});
+  const Lowered program = lowered(graph, with_l2(192 * kMiB));
+  REQUIRE(program.list.tasks.size() == 2);
+  const auto plan = [&](int64_t l2) {
+    return plan_residency(program.list, program.traffic, static_cast<uint64_t>(l2));
+  };
+  const std::vector<Residency> wide = plan(192 * kMiB);
+  CHECK(wide[0].operands == 0);  // an input is of the host
+  CHECK(wide[0].results == 1);
+  CHECK(wide[1].operands == 1);
+  CHECK(wide[1].results == 1);
+  const std::vector<Residency> narrow = plan(2 * kMiB);
+  CHECK(narrow[1].operands == doctest::Approx(0.5));
+  CHECK(narrow[0].results == doctest::Approx(0));
+  const std::vector<Residency> none = plan(0);
+  CHECK(none[1].operands == 0);
+  CHECK(none[1].results == 0);
+}
+
+TEST_CASE("npu residency: a step finds what the step before it left of its states") {
+  Graph graph;
+  const Value state = graph.state("w", zeros({kMiB}));
+  graph.add_update(state, state * 2.0f);
+  const Lowered program = lowered(graph, with_l2(192 * kMiB));
+  std::vector<Residency> shares;
+  const std::vector<Residency> plan =
+      plan_residency(program.list, program.traffic, uint64_t{192} << 20);
+  for (size_t i = 0; i < plan.size(); ++i) {
+    if (program.traffic[i].of_cores) shares.push_back(plan[i]);
+  }
+  REQUIRE(!shares.empty());
+  CHECK(shares[0].operands == 1);
+  CHECK(shares[0].results == 1);
+}
+
+TEST_CASE("npu residency: a task takes what its work takes with those bytes in L2") {
+  const Preset preset = with_l2(192 * kMiB);
+  Graph graph;
+  const Value x = graph.input("x", f32, Shape{4 * kMiB});
+  graph.set_outputs({neg(exp(x))});
+  Lowered program = lowered(graph, preset);
+  const Launch cold = *program.launches.at(program.list.tasks[1].kernel);
+  VectorWork work = cold.split.work;
+  work.cached_bytes = work.bytes_in;
+  work.cached_out = work.bytes_out;
+  const TaskPrice expected = price_vector(preset, work, cold.price.block_dim);
+  price_by_residency(program.list, program.launches, preset);
+  CHECK(program.list.tasks[1].device_ns == expected.total_ns);
+  CHECK(program.list.tasks[1].device_ns < cold.price.total_ns);
+  CHECK(program.launches.at(program.list.tasks[1].kernel)->price.total_ns == expected.total_ns);
+  // Without an L2 nothing is warm.
+  Lowered without = lowered(graph, with_l2(0));
+  const int64_t before = without.list.tasks[1].device_ns;
+  price_by_residency(without.list, without.launches, with_l2(0));
+  CHECK(without.list.tasks[1].device_ns == before);
+}
+
+TEST_CASE("npu residency: what is warm never makes it slower nor faster than both roofs") {
+  CHECK(holds("prices by residency", 400, [] {
+    using random_npu_nodes::pick;
+    Preset preset = random_npu_nodes::random_preset();
+    preset.l2_bytes = pick(0, 64) * kMiB;
+    Graph graph;
+    const DType dtype = *rc::gen::element(f32, f16);
+    const Value x = graph.input("x", dtype, Shape{pick(1, 700), pick(1, 700)});
+    if (random_npu_nodes::coin())
+      graph.set_outputs({matmul(x, graph.input("y", dtype, Shape{x.shape()[1], pick(1, 700)}))});
+    else
+      graph.set_outputs({exp(x)});
+    const Launch launch = schedule(preset, AnchoredNode(graph.nodes().back()));
+    const auto share = [] { return static_cast<double>(pick(0, 100)) / 100; };
+    const TaskPrice price = resident_price(preset, launch, {share(), share()});
+    RC_ASSERT(price.total_ns <= launch.price.total_ns);
+    RC_ASSERT(price.total_ns >= price.compute_roof_ns);
+    RC_ASSERT(price.total_ns >= price.memory_roof_ns);
+    RC_ASSERT(price.overhead_ns + price.pipeline_ns == price.total_ns);
+    RC_ASSERT(price.block_dim == launch.price.block_dim);
+    for (const int64_t busy : price.busy_cycles) RC_ASSERT(busy <= price.cycles);
+    RC_ASSERT(resident_price(preset, launch, Residency::kCold).total_ns == launch.price.total_ns);
+  }));
+}
+
+TEST_SUITE_END();
