@@ -9,6 +9,7 @@
 #include "keel/backends/npu/resident_prices.h"
 #include "keel/backends/npu/scheduler/l2_contents.h"
 #include "keel/backends/npu/scheduler/residency_plan.h"
+#include "keel/graph/control/control_flow.h"
 #include "keel/ops/ops.h"
 
 #include "npu_model_for_tests.h"
@@ -178,6 +179,35 @@ TEST_CASE("npu residency: a step finds what the step before it left of its state
   REQUIRE(!shares.empty());
   CHECK(shares[0].operands == 1);
   CHECK(shares[0].results == 1);
+}
+
+TEST_CASE("npu residency: turns of a loop and both branches find what is held before them") {
+  Graph graph;
+  const Value state = graph.state("w", zeros({kMiB}));
+  const auto turn = [](const Values& v) { return Values{v[0] + 1, neg(v[1])}; };
+  const Value zero = graph.constant(Tensor::full(i32, {}, 0));
+  const Value turned = while_loop(
+      {zero, state}, [](const Values& v) { return less(v[0], 3); }, turn)[1];
+  const Value chosen = cond(
+      greater(sum(turned), 1.0f), {turned}, [](const Values& v) { return Values{exp(v[0])}; },
+      [](const Values& v) { return Values{sqrt(v[0])}; })[0];
+  graph.set_outputs({chosen});
+  const Lowered program = lowered(graph, with_l2(192 * kMiB));
+  const std::vector<Residency> plan =
+      plan_residency(program.list, program.traffic, uint64_t{192} << 20);
+  int wide = 0;
+  for (size_t i = 0; i < plan.size(); ++i) {
+    if (!program.traffic[i].of_cores || program.traffic[i].read < 4 * kMiB) continue;
+    CAPTURE(program.list.infos[i].name);
+    CHECK(plan[i].operands == 1);
+    ++wide;
+  }
+  CHECK(wide >= 4);  // the turn, the sum and either branch
+  // Of a quarter of the state there is a quarter at most.
+  const std::vector<Residency> narrow = plan_residency(program.list, program.traffic, kMiB);
+  for (size_t i = 0; i < narrow.size(); ++i) {
+    if (program.traffic[i].read >= 4 * kMiB) CHECK(narrow[i].operands <= 0.25);
+  }
 }
 
 TEST_CASE("npu residency: a task takes what its work takes with those bytes in L2") {
