@@ -42,12 +42,10 @@ class Tiles {
  public:
   Tiles(const WinogradForm& form, const std::vector<Tensor>& inputs, const ProductMatrices& p)
       : form_(form), left_(inputs[p.a.input]), right_(inputs[p.b.input]) {
-    if (form.taps == 5)
-      take(WinogradMatrices<2, 5>());
-    else if (form.outputs == 2)
+    if (form.taps == 3)
       take(WinogradMatrices<2, 3>());
     else
-      take(WinogradMatrices<4, 3>());
+      take(WinogradMatrices<2, 5>());
     const auto& axes = form.windows.axes;
     const int64_t rows = form.sums_windows ? form.taps * form.taps * form.channels
                                            : form.images * axes[0].windows * axes[1].windows;

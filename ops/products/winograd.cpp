@@ -16,10 +16,6 @@ constexpr int64_t kMostBytesOfALine = int64_t{8} << 20;
 constexpr int64_t kLeastSummedTiles = 48;
 constexpr int64_t kMostBytesOfSums = int64_t{4} << 20;
 
-// The most points along an axis. Tiles of 8 points, for 4 results and 5 taps, had errors of several
-// times those of tiles with 6.
-constexpr int64_t kMostPoints = 6;
-
 bool slides_by_one(const WindowRows::Axis& axis, int64_t taps) {
   return axis.taps == taps && axis.step == 1 && axis.tap_step == 1;
 }
@@ -34,32 +30,6 @@ int64_t terms_inside(const WindowRows::Axis& axis) {
         0, std::min(axis.windows, axis.size - first) - std::max<int64_t>(0, -first));
   }
   return terms;
-}
-
-// Multiplications of an image for a channel and a column. Tiles at its end are whole ones.
-int64_t products_of_image(const WinogradForm& form) {
-  return form.tiles[0] * form.tiles[1] * form.points() * form.points();
-}
-
-void set_outputs(WinogradForm& form, int64_t outputs) {
-  form.outputs = outputs;
-  for (size_t i = 0; i < 2; ++i)
-    form.tiles[i] = (form.windows.axes[i].windows + outputs - 1) / outputs;
-}
-
-// Says whether tiles of so many results are worth it.
-bool pays(const WinogradForm& form) {
-  const auto& [down, across] = form.windows.axes;
-  const int64_t by_terms = form.sums_windows
-                               ? terms_inside(down) * terms_inside(across)
-                               : down.windows * across.windows * form.taps * form.taps;
-  if (4 * products_of_image(form) > 3 * by_terms) return false;
-  const int64_t points_of_tile = form.points() * form.points();
-  if (form.tiles[1] * points_of_tile > kMostBytesOfALine / 4 / (form.channels + form.columns))
-    return false;
-  return !form.sums_windows ||
-         (form.lines() * form.tiles[1] >= kLeastSummedTiles &&
-          points_of_tile * form.channels <= kMostBytesOfSums / 4 / form.columns);
 }
 
 WinogradForm::Weights weights_of(const ProductMatrices::Operand& b, int64_t taps, int64_t depth) {
@@ -96,14 +66,26 @@ std::optional<WinogradForm> winograd_form(const ProductMatrices& p, DType dtype)
   if (std::min(form.channels, form.columns) < kLeastChannels || p.c_stride != p.n) {
     return std::nullopt;
   }
-  if (!form.sums_windows) form.weights = weights_of(p.b, form.taps, form.channels);
-  std::optional<WinogradForm> best;
-  for (const int64_t outputs : {2, 4}) {
-    if (outputs + form.taps - 1 > kMostPoints) continue;
-    set_outputs(form, outputs);
-    if (pays(form) && (!best || products_of_image(form) < products_of_image(*best))) best = form;
+  for (size_t i = 0; i < 2; ++i) {
+    form.tiles[i] = (form.windows.axes[i].windows + form.outputs - 1) / form.outputs;
   }
-  return best;
+  // Tiles at the end of an image are whole ones.
+  const int64_t by_tiles = form.tiles[0] * form.tiles[1] * form.points() * form.points();
+  const int64_t by_terms = form.sums_windows ? terms_inside(down) * terms_inside(across)
+                                             : pixels * form.taps * form.taps;
+  if (4 * by_tiles > 3 * by_terms) return std::nullopt;
+  const int64_t points = form.tiles[1] * form.points() * form.points();
+  if (points > kMostBytesOfALine / 4 / (form.channels + form.columns)) return std::nullopt;
+  if (form.sums_windows) {
+    const int64_t points_of_channels = form.points() * form.points() * form.channels;
+    if (form.lines() * form.tiles[1] < kLeastSummedTiles ||
+        points_of_channels > kMostBytesOfSums / 4 / form.columns) {
+      return std::nullopt;
+    }
+    return form;
+  }
+  form.weights = weights_of(p.b, form.taps, form.channels);
+  return form;
 }
 
 }  // namespace keel

@@ -3,15 +3,14 @@
 // to these rules, and the bound of its results follows from them. Pure functions; any thread.
 //
 // A tile of kOutputs x kOutputs results needs one multiplication for each of its points and
-// channels, where the sum over taps needs kOutputs^2 * kTaps^2 for each channel: for tiles of 2 x 2
-// with 3 taps 16 instead of 36, with 5 taps 36 instead of 100; for tiles of 4 x 4 with 3 taps 36
-// instead of 144. Tiles of more points have errors of several times theirs. With the matrices
-// below, d the part of the image under the tile and g a kernel, the tile is output (weights g
-// weights^T . input d input^T) output^T, where "." multiplies element by element, and the sum over
-// channels is taken before the last transform. The gradient of a kernel is the transposed form,
-// weights^T (input d input^T . output^T dy output) weights, the sum over tiles taken before the
-// last transform. Source: Cook-Toom interpolation, as Lavin and Gray apply it ("Fast Algorithms for
-// Convolutional Neural Networks", 2015).
+// channels, where the sum over taps needs kOutputs^2 * kTaps^2 for each channel: with 3 taps 16
+// instead of 36, with 5 taps 36 instead of 100. With the matrices below, d the part of the image
+// under the tile and g a kernel, the tile is output (weights g weights^T . input d input^T)
+// output^T, where "." multiplies element by element, and the sum over channels is taken before the
+// last transform. The gradient of a kernel is the transposed form, weights^T (input d input^T .
+// output^T dy output) weights, the sum over tiles taken before the last transform. Source:
+// Cook-Toom interpolation, as Lavin and Gray apply it ("Fast Algorithms for Convolutional Neural
+// Networks", 2015).
 //
 // Such a product loses something: a result is a difference of sums that reach over all of its
 // tile, so its error is relative to the tile, not to its own terms, and a number that is not finite
@@ -41,7 +40,7 @@ struct WinogradMatrices {
   double output[kOutputs][kPoints] = {};
 
   // Polynomials are multiplied by their values at the first kPoints - 1 of these points and at
-  // infinity. Of points for 5 taps and for 4 results these left the smallest errors.
+  // infinity. Of points for 5 taps these left the smallest errors.
   constexpr WinogradMatrices() {
     constexpr double kAll[] = {0, 1, -1, 0.5, -2};
     static_assert(kPoints - 1 <= std::size(kAll));
@@ -84,7 +83,7 @@ struct WinogradForm {
     int64_t start = 0, row = 0, column = 0, depth = 0, across = 0;
   };
 
-  int64_t outputs = 2, taps = 3;   // along each axis: 2 and 3, 2 and 5, or 4 and 3
+  int64_t outputs = 2, taps = 3;   // along each axis
   bool sums_windows = false;       // the gradient of the weights
   int64_t parts = 1;               // of the images: the sums of each are computed by themselves
   int64_t images = 0;              // of a part

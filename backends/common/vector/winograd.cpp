@@ -20,32 +20,31 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <size_t kOutputs, size_t kTaps>
-inline constexpr WinogradMatrices<kOutputs, kTaps> kMatrices{};
+template <size_t kTaps>
+inline constexpr WinogradMatrices<2, kTaps> kMatrices{};
 
 // The matrix of a step: its rows make the results.
-template <WinogradStep kStep, size_t kOutputs, size_t kTaps>
+template <WinogradStep kStep, size_t kTaps>
 struct StepMatrix {
-  static constexpr size_t kOutputsOfTile = kOutputs;
-  static constexpr size_t kPoints = WinogradMatrices<kOutputs, kTaps>::kPoints;
-  static constexpr size_t kRows = kStep == WinogradStep::kResults    ? kOutputs
+  static constexpr size_t kPoints = WinogradMatrices<2, kTaps>::kPoints;
+  static constexpr size_t kRows = kStep == WinogradStep::kResults    ? 2
                                   : kStep == WinogradStep::kGradient ? kTaps
                                                                      : kPoints;
   static constexpr size_t kColumns = kStep == WinogradStep::kWeights    ? kTaps
-                                     : kStep == WinogradStep::kUpstream ? kOutputs
+                                     : kStep == WinogradStep::kUpstream ? 2
                                                                         : kPoints;
   static constexpr double at(size_t row, size_t column) {
     switch (kStep) {
       case WinogradStep::kInput:
-        return kMatrices<kOutputs, kTaps>.input[row][column];
+        return kMatrices<kTaps>.input[row][column];
       case WinogradStep::kWeights:
-        return kMatrices<kOutputs, kTaps>.weights[row][column];
+        return kMatrices<kTaps>.weights[row][column];
       case WinogradStep::kResults:
-        return kMatrices<kOutputs, kTaps>.output[row][column];
+        return kMatrices<kTaps>.output[row][column];
       case WinogradStep::kUpstream:
-        return kMatrices<kOutputs, kTaps>.output[column][row];
+        return kMatrices<kTaps>.output[column][row];
       default:
-        return kMatrices<kOutputs, kTaps>.weights[column][row];
+        return kMatrices<kTaps>.weights[column][row];
     }
   }
 };
@@ -81,9 +80,9 @@ HWY_INLINE void apply(D d, const hn::Vec<D>* in, hn::Vec<D>* out, std::index_seq
   ((out[kRows] = row_of<Matrix, kRows>(d, in, std::make_index_sequence<Matrix::kColumns>())), ...);
 }
 
-template <size_t kOutputs, class T>
+template <class T>
 HWY_INLINE bool has_column(const WinogradSide<T>& side, int64_t patch, size_t j) {
-  const int64_t number = side.first + int64_t{kOutputs} * patch + static_cast<int64_t>(j);
+  const int64_t number = side.first + 2 * patch + static_cast<int64_t>(j);
   return number >= 0 && number < side.size;
 }
 
@@ -92,7 +91,7 @@ template <class Matrix, class D>
 HWY_INLINE void bring_column(D d, const WinogradSide<const float>& from, int64_t patch, size_t j,
                              size_t channel, hn::Vec<D>* out) {
   hn::Vec<D> in[Matrix::kColumns];
-  const bool is_there = has_column<Matrix::kOutputsOfTile>(from, patch, j);
+  const bool is_there = has_column(from, patch, j);
   const ptrdiff_t at = from.patch * patch + from.column * static_cast<ptrdiff_t>(j) +
                        static_cast<ptrdiff_t>(channel);
 #pragma GCC unroll 6
@@ -123,7 +122,7 @@ HWY_INLINE void transform_lanes(D d, const WinogradLine& call, size_t channel) {
       float* to = call.to.rows[i] + at;
 #pragma GCC unroll 6
       for (size_t j = 0; j < kOut; ++j, to += call.to.column)
-        if (has_column<Matrix::kOutputsOfTile>(call.to, patch, j)) hn::StoreU(out[j], d, to);
+        if (has_column(call.to, patch, j)) hn::StoreU(out[j], d, to);
     }
 #pragma GCC unroll 6
     for (size_t j = 0; j < kKept; ++j) {
@@ -142,30 +141,29 @@ HWY_INLINE size_t transform_by(D d, const WinogradLine& call, size_t channel) {
 }
 
 // Whole vectors, then what is left of the channels in smaller ones.
-template <WinogradStep kStep, size_t kOutputs, size_t kTaps>
+template <WinogradStep kStep, size_t kTaps>
 void transform(const WinogradLine& call) {
-  using Matrix = StepMatrix<kStep, kOutputs, kTaps>;
-  // With more points a patch leaves no registers for the columns of the next one.
-  constexpr size_t kKept = kStep == WinogradStep::kInput && Matrix::kPoints == 4 ? 2 : 0;
+  using Matrix = StepMatrix<kStep, kTaps>;
+  constexpr size_t kKept = kStep == WinogradStep::kInput && kTaps == 3 ? 2 : 0;
   size_t channel = transform_by<Matrix, kKept>(hn::ScalableTag<float>(), call, 0);
   if (channel == call.channels) return;
   channel = transform_by<Matrix, kKept>(hn::CappedTag<float, 4>(), call, channel);
   transform_by<Matrix, kKept>(hn::CappedTag<float, 1>(), call, channel);
 }
 
-template <size_t kOutputs, size_t kTaps>
+template <size_t kTaps>
 WinogradInstruction transform_of(WinogradStep step) {
   switch (step) {
     case WinogradStep::kInput:
-      return &transform<WinogradStep::kInput, kOutputs, kTaps>;
+      return &transform<WinogradStep::kInput, kTaps>;
     case WinogradStep::kWeights:
-      return &transform<WinogradStep::kWeights, kOutputs, kTaps>;
+      return &transform<WinogradStep::kWeights, kTaps>;
     case WinogradStep::kResults:
-      return &transform<WinogradStep::kResults, kOutputs, kTaps>;
+      return &transform<WinogradStep::kResults, kTaps>;
     case WinogradStep::kUpstream:
-      return &transform<WinogradStep::kUpstream, kOutputs, kTaps>;
+      return &transform<WinogradStep::kUpstream, kTaps>;
     default:
-      return &transform<WinogradStep::kGradient, kOutputs, kTaps>;
+      return &transform<WinogradStep::kGradient, kTaps>;
   }
 }
 
@@ -225,9 +223,8 @@ void find_common(const CommonMarks& call) {
 
 }  // namespace
 
-WinogradInstruction winograd_here(WinogradStep step, int64_t outputs, int64_t taps) {
-  if (taps == 5) return transform_of<2, 5>(step);
-  return outputs == 2 ? transform_of<2, 3>(step) : transform_of<4, 3>(step);
+WinogradInstruction winograd_here(WinogradStep step, int64_t taps) {
+  return taps == 3 ? transform_of<3>(step) : transform_of<5>(step);
 }
 PointProductsInstruction point_products_here() { return &multiply_points; }
 NonzeroMarksInstruction nonzero_marks_here() { return &mark_nonzeros; }
@@ -244,9 +241,9 @@ HWY_EXPORT(point_products_here);
 HWY_EXPORT(nonzero_marks_here);
 HWY_EXPORT(common_marks_here);
 
-WinogradInstruction find_winograd(WinogradStep step, int64_t outputs, int64_t taps) {
+WinogradInstruction find_winograd(WinogradStep step, int64_t taps) {
   host_isa();
-  return HWY_DYNAMIC_DISPATCH(winograd_here)(step, outputs, taps);
+  return HWY_DYNAMIC_DISPATCH(winograd_here)(step, taps);
 }
 PointProductsInstruction find_point_products() {
   host_isa();

@@ -15,17 +15,15 @@ namespace keel::vector {
 enum class WinogradStep : uint8_t { kInput, kWeights, kResults, kUpstream, kGradient };
 
 // Where the elements of square patches are, channels behind each other: column j of patch t is
-// `patch` * t + `column` * j elements behind where the rows begin. For tiles of r x r results it is
-// number first + r * t + j of `size`; columns outside, and rows without an address, are read as 0
-// and not written.
+// `patch` * t + `column` * j elements behind where the rows begin. It is number first + 2 * t + j
+// of `size`; columns outside, and rows without an address, are read as 0 and not written.
 template <class T>
 struct WinogradSide {
   T* rows[6] = {};
   ptrdiff_t column = 0, patch = 0;
   int64_t first = 0, size = INT64_MAX;
 };
-// Neighbours along a line, the next one as many columns behind the one before as a tile has
-// results.
+// Neighbours along a line, the next one two columns behind the one before.
 struct WinogradLine {
   WinogradSide<const float> from;
   WinogradSide<float> to;
@@ -33,8 +31,8 @@ struct WinogradLine {
   size_t channels = 0;
 };
 using WinogradInstruction = void (*)(const WinogradLine& line);
-// For the host ISA in use. REQUIRES tiles that a WinogradForm has.
-KEEL_API WinogradInstruction find_winograd(WinogradStep step, int64_t outputs, int64_t taps);
+// For the host ISA in use. REQUIRES 3 or 5 taps.
+KEEL_API WinogradInstruction find_winograd(WinogradStep step, int64_t taps);
 
 // C = A B for each of `points` triples of matrices, or C += A B. Element (i, p) of A is at a[i *
 // a_row + p * a_step]. Rows of B and C have room for whole vectors, up to a multiple of

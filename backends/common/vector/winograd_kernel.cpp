@@ -32,8 +32,8 @@ class WinogradKernel final : public Kernel {
         b_at_(fused.source(matrices_.b.input).value()),
         outputs_at_(fused.node().inputs().size()),
         workspace_at_(outputs_at_ + fused.node().types().size()),
-        transform_weights_(find_winograd(WinogradStep::kWeights, form_.outputs, form_.taps)),
-        transform_results_(find_winograd(WinogradStep::kResults, form_.outputs, form_.taps)),
+        transform_weights_(find_winograd(WinogradStep::kWeights, form_.taps)),
+        transform_results_(find_winograd(WinogradStep::kResults, form_.taps)),
         multiply_(find_point_products()),
         reports_status_(saturate_f16 && computes_f16(fused.node())) {
     cut_pieces();
@@ -221,7 +221,7 @@ KernelPlan plan_winograd(const AnchoredNode& node, bool saturate_f16) {
   const WinogradForm form = *form_of(node);
   if (form.sums_windows) return plan_winograd_weights(node, form, saturate_f16);
   return plan_of(std::make_unique<WinogradKernel>(node, form, saturate_f16),
-                 "transformed tiles of " + results_of_tile(form));
+                 "transformed tiles of 2 x 2 results");
 }
 
 }  // namespace keel::vector

@@ -23,14 +23,8 @@ size_t PointMatrices::bytes() const {
   return align_up(points * point * sizeof(float), kWinogradAlignment);
 }
 
-std::string results_of_tile(const WinogradForm& form) {
-  const std::string side = std::to_string(form.outputs);
-  return side + " x " + side + " results";
-}
-
 WinogradTiles::WinogradTiles(WinogradForm form)
-    : form_(std::move(form)),
-      transform_(find_winograd(WinogradStep::kInput, form_.outputs, form_.taps)) {}
+    : form_(std::move(form)), transform_(find_winograd(WinogradStep::kInput, form_.taps)) {}
 
 int64_t WinogradTiles::lines_of(int64_t tiles) const {
   return std::clamp<int64_t>(tiles / form_.tiles[1], 1, form_.lines());

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
 #include "keel/backends/common/kernel.h"
 #include "keel/backends/common/vector/winograd.h"
@@ -25,9 +24,6 @@ struct PointMatrices {
   size_t bytes() const;
   size_t points = 0, row = 0, point = 0;  // their number; elements from one to the next
 };
-
-// Returns the size of the tiles as a launch names it: "2 x 2 results".
-std::string results_of_tile(const WinogradForm& form);
 
 class WinogradTiles {
  public:
@@ -63,17 +59,16 @@ class WinogradTiles {
     for (int64_t i = 0; i < form_.points(); ++i)
       side.rows[i] = first + static_cast<size_t>(i * form_.points()) * at.point;
   }
-  // Patches whose elements are pixels over the windows: as many rows as a tile has, of which a line
-  // of tiles at the end of an image may have fewer.
+  // Patches whose elements are pixels over the windows: two rows, of which a line of tiles at the
+  // end of an image may have one.
   template <class T>
   void set_pixels(int64_t line, T* first, WinogradSide<T>& side) const {
     const int64_t width = form_.windows.axes[1].windows;
     side.column = form_.columns;
     side.patch = form_.columns * form_.outputs;
     side.size = width;
-    const int64_t rows = pixels_of(line).rows;
-    for (int64_t i = 0; i < form_.outputs; ++i)
-      side.rows[i] = i < rows ? first + i * width * form_.columns : nullptr;
+    side.rows[0] = first;
+    side.rows[1] = pixels_of(line).rows > 1 ? first + width * form_.columns : nullptr;
   }
 
  private:
