@@ -29,8 +29,8 @@ constexpr int64_t kFloatBytes = sizeof(float);
 // Multiply-adds that keep a host thread busy for three microseconds.
 constexpr int64_t kWorkOfABlock = int64_t{1} << 18;
 constexpr int64_t kMostBlocks = 32;
-// Bytes of the sums that are computed at a time, and at most of the copy of the results that they
-// are computed from: both stay in the second cache.
+// Bytes of the sums that are computed at a time, so that they stay in the second cache: of whole
+// images, of which the copy of dy has no more bytes either, or of lines of one image.
 constexpr int64_t kStripBytes = int64_t{128} << 10;
 
 // A row of C, which has few columns: calls of the library would take longer than it.
@@ -54,8 +54,9 @@ class PhasedKernel final : public Kernel {
     a_at_ = fused.source(phases_.front().geometry.matrices.a.input).value();
     b_at_ = fused.source(phases_.front().geometry.matrices.b.input).value();
     share_copy();
-    // Pixels that no tap meets stay cleared. The others are written a stride apart, for which the
-    // caches would read their lines from memory, unless the kernel asks for these in time.
+    // Pixels that no tap meets stay cleared. Sums that are copied to their pixels, a stride apart,
+    // are written to lines that clearing has brought to the caches; kernels that write pixels
+    // prefetch their lines themselves.
     clears_ = std::any_of(phases_.begin(), phases_.end(), [](const Phase& phase) {
       return !phase.has_taps() || !phase.writes_pixels();
     });

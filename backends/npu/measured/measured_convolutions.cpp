@@ -27,6 +27,13 @@ const MeasuredTensor& weights(const std::vector<MeasuredTensor>& tensors, size_t
 
 int64_t pixels(const MeasuredTensor& image) { return checked_mul(image.dims[2], image.dims[3]); }
 
+void require_same_images(const MeasuredTensor& a, const MeasuredTensor& b) {
+  if (a.dims[0] != b.dims[0]) throw Error("results of another number of images");
+}
+void require_columns(const MeasuredTensor& weight, const MeasuredTensor& result) {
+  if (weight.dims[1] != result.dims[1]) throw Error("results of other channels");
+}
+
 // Elements of a kernel's window in one channel.
 int64_t taps(const MeasuredTensor& weight, int64_t blocks) {
   if (blocks <= 0 || weight.dims[0] % blocks != 0) throw Error("weights of other channels");
@@ -62,6 +69,8 @@ MeasuredOp of_images(CubeWork work, const MeasuredTensor& windows) {
 MeasuredOp convolution(const MeasuredRow& row) {
   const MeasuredTensor &x = images(row.inputs, 0), &w = weights(row.inputs, 1);
   const MeasuredTensor& y = images(row.outputs, 0);
+  require_same_images(x, y);
+  require_columns(w, y);
   const int64_t k = checked_mul(channels(x.dims[1]), taps(w, x.dims[1]));
   return of_images(product(x.dims[0], pixels(y), channels(y.dims[1]), k, x, w), x);
 }
@@ -70,6 +79,8 @@ MeasuredOp convolution(const MeasuredRow& row) {
 MeasuredOp images_gradient(const MeasuredRow& row) {
   const MeasuredTensor &dy = images(row.inputs, 0), &w = weights(row.inputs, 1);
   const MeasuredTensor& dx = images(row.outputs, 0);
+  require_same_images(dy, dx);
+  require_columns(w, dy);
   const int64_t k = checked_mul(channels(dy.dims[1]), taps(w, dx.dims[1]));
   return of_images(product(dy.dims[0], pixels(dx), channels(dx.dims[1]), k, dy, w), dy);
 }

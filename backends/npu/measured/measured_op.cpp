@@ -13,6 +13,18 @@
 namespace keel::npu {
 namespace {
 
+// Returns the least divisor of a number that is not less than `least`. REQUIRES least <= number.
+int64_t least_divisor(int64_t number, int64_t least) {
+  int64_t best = number;
+  for (int64_t d = 1; d * d <= number; ++d) {
+    if (number % d != 0) continue;
+    for (const int64_t divisor : {d, number / d}) {
+      if (divisor >= least) best = std::min(best, divisor);
+    }
+  }
+  return best;
+}
+
 int64_t passes_of_instructions(const std::vector<std::string>& names) {
   int64_t passes = 0;
   for (const std::string& name : names) {
@@ -58,7 +70,7 @@ std::optional<int64_t> MeasuredOp::fixed_blocks(const Preset& preset) const {
   if (graph_ == nullptr && recipe_.every_core) return preset.vector_cores;
   if (parts_ == 0) return std::nullopt;
   int64_t of_a_core = divide_up(parts_, product_ ? preset.cube_cores : preset.vector_cores);
-  while (deal_ == Deal::kEqual && parts_ % of_a_core != 0) ++of_a_core;
+  if (deal_ == Deal::kEqual) of_a_core = least_divisor(parts_, of_a_core);
   return divide_up(parts_, of_a_core);
 }
 

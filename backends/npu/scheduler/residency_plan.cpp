@@ -32,14 +32,15 @@ class ResidencyPlan {
   }
 
  private:
+  // Counts the bytes of all turns of a step.
   struct Counts {
-    uint64_t read = 0, held = 0;             // bytes of operands
-    uint64_t written = 0, written_back = 0;  // and of results
+    double read = 0, held = 0;             // bytes of operands
+    double written = 0, written_back = 0;  // and of results
   };
 
-  static double share(uint64_t part, uint64_t whole) {
+  static double share(double part, double whole) {
     if (part >= whole) return whole == 0 ? 0 : 1;
-    return static_cast<double>(part) / static_cast<double>(whole);
+    return part / whole;
   }
 
   // The inputs of a launch come from the host.
@@ -78,23 +79,37 @@ class ResidencyPlan {
         i = branches->second.end - 1;
       } else if (list_.tasks[i].jump == Jump::kIfReached) {
         const TaskRange body{i + 1, list_.tasks[i].target};
-        walk(body, true);
-        // A turn follows its like; loops in loops are gone through once for each turn of the outer.
-        if (!in_loop) walk(body, true);
+        walk_turns(body, list_.tasks[i].limit, in_loop);
         i = body.end - 1;
       }
     }
   }
 
-  // Either begins with what is held before; the longer one is gone on from.
+  // All turns but the first follow their like. Loops in loops are gone through once for each turn
+  // of the outer.
+  void walk_turns(const TaskRange& body, int64_t turns, bool in_loop) {
+    if (turns <= 0) return;
+    walk(body, true);
+    if (in_loop || turns == 1) return;
+    turns_ = static_cast<double>(turns - 1);
+    walk(body, true);
+    turns_ = 1;
+  }
+
+  // Either begins with what is held before; the longer one is gone on from, and tells what of the
+  // results before goes to memory.
   void walk_branches(const Branches& branches, bool in_loop) {
     const auto longer = longer_branch(list_, branches);
     const bool second_is_longer = longer && longer->range.begin == branches.second.begin;
     const TaskRange& first = second_is_longer ? branches.first : branches.second;
     const TaskRange& last = second_is_longer ? branches.second : branches.first;
     const L2Contents before = l2_;
+    const std::vector<Counts> counted = tasks_;
     walk(first, in_loop);
     l2_ = before;
+    for (size_t i = 0; i < tasks_.size(); ++i) {
+      if (i < first.begin || i >= first.end) tasks_[i].written_back = counted[i].written_back;
+    }
     walk(last, in_loop);
   }
 
@@ -123,20 +138,15 @@ class ResidencyPlan {
 
   void run_on_cores(size_t task) {
     const TaskTraffic& moved = traffic_[task];
-    Counts now;
     for (const uint32_t entry : inputs_of(task)) {
       const BufferRef& ref = list_.table[entry];
       const uint64_t held = range_of(ref) ? l2_.held(*range_of(ref)) : 0;
-      now.read += std::min<uint64_t>(ref.bytes, moved.read);
+      add(tasks_[task].read, std::min<uint64_t>(ref.bytes, moved.read));
       // Where all of a buffer is held, so is any part.
       if (ref.bytes <= moved.read)
-        now.held += held;
+        add(tasks_[task].held, held);
       else if (held == ref.bytes)
-        now.held += moved.read;
-    }
-    if (counting_) {
-      tasks_[task].read = now.read;
-      tasks_[task].held = now.held;
+        add(tasks_[task].held, moved.read);
     }
     for (const uint32_t entry : inputs_of(task)) {
       if (const auto range = whole(entry, moved.read)) count(l2_.read(*range));
@@ -146,11 +156,11 @@ class ResidencyPlan {
 
   void write(size_t task, uint32_t entry) {
     const uint64_t bytes = std::min<uint64_t>(list_.table[entry].bytes, traffic_[task].written);
-    if (counting_) tasks_[task].written += bytes;
+    add(tasks_[task].written, bytes);
     if (const auto range = whole(entry, traffic_[task].written))
       count(l2_.write(*range, static_cast<uint32_t>(task)));
-    else if (counting_)
-      tasks_[task].written_back += bytes;
+    else
+      add(tasks_[task].written_back, bytes);
   }
 
   // Nothing for a buffer that the task reads or writes in part: which, is not known.
@@ -160,8 +170,12 @@ class ResidencyPlan {
   }
 
   void count(const std::vector<L2Contents::WrittenBack>& left) {
-    if (!counting_) return;
-    for (const L2Contents::WrittenBack& back : left) tasks_[back.writer].written_back += back.bytes;
+    for (const L2Contents::WrittenBack& back : left)
+      add(tasks_[back.writer].written_back, back.bytes);
+  }
+
+  void add(double& count, uint64_t bytes) const {
+    if (counting_) count += turns_ * static_cast<double>(bytes);
   }
 
   const TaskList& list_;
@@ -169,6 +183,7 @@ class ResidencyPlan {
   L2Contents l2_;
   std::vector<Counts> tasks_;
   bool counting_ = false;
+  double turns_ = 1;  // that the turn at hand stands for
 };
 
 }  // namespace

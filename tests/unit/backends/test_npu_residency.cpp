@@ -210,6 +210,55 @@ TEST_CASE("npu residency: turns of a loop and both branches find what is held be
   }
 }
 
+// What is read before, 64 MiB, leaves nothing of the loop's operand.
+TEST_CASE("npu residency: all turns of a loop but the first find what its like left") {
+  for (const int turns : {1, 4}) {
+    CAPTURE(turns);
+    Graph graph;
+    const Value x = graph.input("x", f32, Shape{16 * kMiB});
+    const Value state = graph.state("w", zeros({kMiB}));
+    const Value begin = sum(exp(x));
+    const auto turn = [&](const Values& v) { return Values{sum(state * v[0])}; };
+    graph.set_outputs(while_loop({begin}, [](const Values& v) { return less(v[0], 1.0f); }, turn,
+                                 {.trip_count = turns}));
+    const Lowered program = lowered(graph, with_l2(8 * kMiB));
+    const std::vector<Residency> plan =
+        plan_residency(program.list, program.traffic, uint64_t{8} << 20);
+    int products = 0;
+    for (size_t i = 0; i < plan.size(); ++i) {
+      if (program.list.infos[i].name != "mul") continue;
+      CHECK(plan[i].operands == doctest::Approx(1 - 1.0 / turns).epsilon(1e-4));
+      ++products;
+    }
+    CHECK(products == 1);
+  }
+}
+
+// Of the 4 MiB that are written before, either branch pushes half out of 8 MiB: it reads 6 MiB of
+// its own.
+TEST_CASE("npu residency: only one of two branches sends results to memory") {
+  Graph graph;
+  const Value x = graph.input("x", f32, {});
+  const Value p = graph.state("p", zeros({kMiB * 3 / 2}));
+  const Value q = graph.state("q", zeros({kMiB * 3 / 2}));
+  const Value written = broadcast_to(x, {kMiB});
+  const Value chosen = cond(
+      greater(x, 0.0f), {p, q}, [](const Values& v) { return Values{sum(v[0])}; },
+      [](const Values& v) { return Values{sum(v[1])}; })[0];
+  graph.set_outputs({written, chosen});
+  const Lowered program = lowered(graph, with_l2(8 * kMiB));
+  const std::vector<Residency> plan =
+      plan_residency(program.list, program.traffic, uint64_t{8} << 20);
+  int found = 0;
+  for (size_t i = 0; i < plan.size(); ++i) {
+    if (!program.traffic[i].of_cores || program.traffic[i].written != 4 * kMiB) continue;
+    CHECK(plan[i].results >= 0.45);
+    CHECK(plan[i].results <= 0.55);
+    ++found;
+  }
+  CHECK(found == 1);
+}
+
 TEST_CASE("npu residency: a task takes what its work takes with those bytes in L2") {
   const Preset preset = with_l2(192 * kMiB);
   Graph graph;
