@@ -50,19 +50,46 @@ int64_t run_behind(const Type& type, int64_t axis) {
 
 int64_t row_bytes(const Type& type) { return last_dim(type) * size_in_bytes(type.dtype); }
 
+// An axis of a transposition's result, in elements; an index of it is `stride` of the operand's
+// elements behind the one before.
+struct MovedAxis {
+  int64_t dim = 1, stride = 0;
+};
+
+// Returns the axes that move apart from each other: those of length 1 are left out, and neighbours
+// that stay neighbours are one, as [n, h, w, c] to [n, c, h, w] turns [n, h * w, c].
+std::vector<MovedAxis> moved_axes(const Node& node) {
+  const Shape& result = node.type().shape;
+  const std::vector<int64_t>& perm = node.as<TransposeAttributes>().perm;
+  const auto strides = node.input(0).shape().strides();
+  std::vector<MovedAxis> axes;
+  for (size_t i = 0; i < perm.size(); ++i) {
+    const MovedAxis axis{result[i], strides[static_cast<size_t>(perm[i])]};
+    if (axis.dim == 1) continue;
+    if (!axes.empty() && axes.back().stride == checked_mul(axis.dim, axis.stride)) {
+      axes.back() = {checked_mul(axes.back().dim, axis.dim), axis.stride};
+    } else {
+      axes.push_back(axis);
+    }
+  }
+  return axes;
+}
+
+// The price follows from what lies together on either side, so that it is the same for all ways to
+// write the same transposition.
 NodeWork transpose_work(const WorkRequest& r) {
   const Node& node = r.anchored.node();
-  const std::vector<int64_t>& perm = node.as<TransposeAttributes>().perm;
-  const auto rank = static_cast<int64_t>(perm.size());
+  const int64_t size = size_in_bytes(node.type().dtype);
+  const std::vector<MovedAxis> axes = moved_axes(node);
+  // Nothing moves but axes of length 1: all of it streams.
+  if (axes.size() < 2) return {{}, {moves(r.preset, node, 0, 0, 0)}};
+  const int64_t row_out = axes.back().dim * size;
   // Where the last axes stay, rows of them move as they are; otherwise lines turn on the core.
-  int64_t kept = 0;
-  while (kept < rank && perm[static_cast<size_t>(rank - 1 - kept)] == rank - 1 - kept) ++kept;
-  if (kept > 0) {
-    const int64_t row = run_behind(node.type(), rank - 1 - kept);
-    return {{}, {moves(r.preset, node, 0, row, row)}};
-  }
-  const int64_t row_in = row_bytes(node.input(0).type());
-  return {{}, {moves(r.preset, node, passes_of(node), row_in, row_bytes(node.type()))}};
+  if (axes.back().stride == 1) return {{}, {moves(r.preset, node, 0, row_out, row_out)}};
+  const auto last_of_operand = std::find_if(axes.begin(), axes.end(),
+                                            [](const MovedAxis& axis) { return axis.stride == 1; });
+  const int64_t row_in = last_of_operand->dim * size;
+  return {{}, {moves(r.preset, node, passes_of(node), row_in, row_out)}};
 }
 
 NodeWork slice_work(const WorkRequest& r) {
