@@ -8,6 +8,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "keel/backends/common/vector/instructions.h"
 #include "keel/backends/common/vector/softmax.h"
@@ -21,6 +23,7 @@ namespace {
 
 constexpr int64_t kElementsOfABlock = 16384;
 constexpr int64_t kMostBlocks = 32;
+constexpr size_t kFloatsAtHand = 8192, kMostRowsAtHand = 16;  // of rows that are widened
 
 enum class Kind : uint8_t { kSoftmax, kLogSoftmax, kLoss, kGradient };
 
@@ -32,6 +35,11 @@ std::optional<Kind> find_kind(const Node& node) {
   const auto op = std::find(std::begin(kOps), std::end(kOps), node.op_name());
   if (op == std::end(kOps)) return std::nullopt;
   return static_cast<Kind>(op - std::begin(kOps));
+}
+
+int64_t rows_of(const Node& node) {
+  const Shape& shape = node.input(0).shape();
+  return shape.back() == 0 ? 0 : shape.num_elements() / shape.back();
 }
 
 // REQUIRES one of them.
@@ -57,6 +65,71 @@ class SoftmaxRows final : public RowOp {
  private:
   int64_t columns_, row_bytes_;
   SoftmaxInstruction instruction_;
+};
+
+bool is_half(const Node& node) { return node.type().dtype == f16 || node.type().dtype == bf16; }
+
+// Rows of f16 or bf16: some at a time are widened to f32, computed and rounded once.
+class HalfSoftmax {
+ public:
+  explicit HalfSoftmax(const Node& node)
+      : columns_(static_cast<size_t>(node.input(0).shape().back())),
+        widen_(find_instruction("cast", node.type().dtype, f32)),
+        narrow_(find_instruction("cast", f32, node.type().dtype)),
+        instruction_(kind_of(node) == Kind::kSoftmax ? find_softmax(f32) : find_log_softmax(f32)) {}
+
+  // Floats that the rows at hand take.
+  size_t scratch() const { return rows_together() * columns_; }
+
+  void run(const uint16_t* src, uint16_t* dst, int64_t begin, int64_t end, float* scratch) const {
+    for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end);) {
+      const size_t rows = std::min(rows_together(), static_cast<size_t>(end) - row);
+      VectorCall cast;
+      cast.n = rows * columns_;
+      cast.src[0] = src + row * columns_;
+      cast.dst = scratch;
+      widen_(cast);
+      instruction_({scratch, columns_, scratch, columns_, rows, columns_});
+      cast.src[0] = scratch;
+      cast.dst = dst + row * columns_;
+      narrow_(cast);
+      row += rows;
+    }
+  }
+
+ private:
+  size_t rows_together() const {
+    return std::clamp<size_t>(kFloatsAtHand / std::max<size_t>(1, columns_), 1, kMostRowsAtHand);
+  }
+
+  size_t columns_;
+  VectorInstruction widen_, narrow_;
+  SoftmaxInstruction instruction_;
+};
+
+// Each block has room of its own in the workspace.
+class HalfSoftmaxKernel final : public Kernel {
+ public:
+  HalfSoftmaxKernel(const Node& node, int64_t rows_of_block)
+      : softmax_(node), rows_(rows_of(node)), rows_of_block_(rows_of_block) {}
+
+  int blocks(int) const override {
+    return static_cast<int>(std::max<int64_t>(1, (rows_ + rows_of_block_ - 1) / rows_of_block_));
+  }
+  size_t workspace_bytes() const {
+    return static_cast<size_t>(blocks(0)) * softmax_.scratch() * sizeof(float);
+  }
+  void run(void* const* args, int, int block) const override {
+    const int64_t begin = std::min(rows_, block * rows_of_block_);
+    const int64_t end = std::min(rows_, begin + rows_of_block_);
+    if (begin == end) return;
+    softmax_.run(static_cast<const uint16_t*>(args[0]), static_cast<uint16_t*>(args[1]), begin, end,
+                 static_cast<float*>(args[2]) + static_cast<size_t>(block) * softmax_.scratch());
+  }
+
+ private:
+  HalfSoftmax softmax_;
+  int64_t rows_, rows_of_block_;
 };
 
 bool is_gradient(const Node& node) { return kind_of(node) == Kind::kGradient; }
@@ -167,6 +240,7 @@ int64_t rows_of_block(const Shape& logits) {
 Support supports_softmax(const Node& node) {
   if (!find_kind(node)) return {false, "no kernel for it"};
   const DType dtype = node.type().dtype;
+  if (is_half(node) && node.inputs().size() == 1) return {true, ""};
   if (dtype != f32 && dtype != f64) return {false, std::string("no kernel for ") + name_of(dtype)};
   if (node.inputs().size() > 1 && !is_integer(node.input(1).dtype())) {
     return {false, "no kernel for weights as targets"};
@@ -176,19 +250,38 @@ Support supports_softmax(const Node& node) {
 
 KernelPlan plan_softmax(const Node& node) {
   const Node* const nodes[] = {&node};
+  const int64_t rows = rows_of_block(node.input(0).shape());
   KernelPlan plan;
-  plan.kernel =
-      make_row_kernel(node, make_softmax_rows(nodes), rows_of_block(node.input(0).shape()));
+  if (is_half(node)) {
+    auto kernel = std::make_unique<HalfSoftmaxKernel>(node, rows);
+    plan.workspace_bytes = kernel->workspace_bytes();
+    plan.kernel = std::move(kernel);
+  } else {
+    plan.kernel = make_row_kernel(node, make_softmax_rows(nodes), rows);
+  }
   plan.block_dim = plan.kernel->blocks(0);
   plan.kind = TaskKind::kAiVectorCore;
   return plan;
+}
+
+RowsOfSoftmax rows_of_softmax(const Node& node) {
+  if (is_half(node)) {
+    return [softmax = HalfSoftmax(node)](void* const* args, int64_t begin, int64_t end) {
+      std::vector<float> scratch(softmax.scratch());
+      softmax.run(static_cast<const uint16_t*>(args[0]), static_cast<uint16_t*>(args[1]), begin,
+                  end, scratch.data());
+    };
+  }
+  const Node* const nodes[] = {&node};
+  return [op = std::shared_ptr<const RowOp>(make_softmax_rows(nodes))](
+             void* const* args, int64_t begin, int64_t end) { op->run(args, begin, end); };
 }
 
 std::span<const std::string_view> softmax_ops() { return kOps; }
 
 std::unique_ptr<RowOp> make_softmax_rows(std::span<const Node* const> nodes) {
   for (const Node* node : nodes) {
-    if (!supports_softmax(*node).supported) return nullptr;
+    if (!supports_softmax(*node).supported || is_half(*node)) return nullptr;
   }
   const bool plain = nodes[0]->inputs().size() == 1;
   if (nodes.size() == 1 && plain) return std::make_unique<SoftmaxRows>(*nodes[0]);

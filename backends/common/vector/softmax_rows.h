@@ -1,9 +1,12 @@
 // Softmax and its family as kernels: softmax, log_softmax, softmax_cross_entropy and its gradient,
 // in f32 and f64 with class ids as targets, as tasks of their own or on the rows that another
-// kernel makes. Any thread.
+// kernel makes; softmax and log_softmax in f16 and bf16 too, computed in f32 and rounded once, as
+// tasks of their own. Any thread.
 #ifndef KEEL_BACKENDS_COMMON_VECTOR_SOFTMAX_ROWS_H
 #define KEEL_BACKENDS_COMMON_VECTOR_SOFTMAX_ROWS_H
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -20,7 +23,14 @@ KEEL_API Support supports_softmax(const Node& node);
 // REQUIRES supports_softmax.
 KEEL_API KernelPlan plan_softmax(const Node& node);
 
-// A RowOpFactory. A loss and its gradient go together.
+// Returns what computes rows [begin, end) of the node as the kernel does, with its operands and its
+// result where their row 0 is or would be. Rows of f16 and bf16 take memory in each call. REQUIRES
+// supports_softmax.
+using RowsOfSoftmax = std::function<void(void* const* args, int64_t begin, int64_t end)>;
+KEEL_API RowsOfSoftmax rows_of_softmax(const Node& node);
+
+// A RowOpFactory: null for f16 and bf16, as rows behind a product have no variant that saturates. A
+// loss and its gradient go together.
 KEEL_API std::unique_ptr<RowOp> make_softmax_rows(std::span<const Node* const> nodes);
 
 }  // namespace keel::vector

@@ -25,12 +25,19 @@ NodeWork softmax_work(const WorkRequest& request) {
   return {{}, {row_work(request.preset, node, type, last_dim(type))}};
 }
 
+// Logarithms of f16 rows that are far apart are beyond the largest value; every other result is
+// not.
+bool may_overflow(const AnchoredNode& anchored) {
+  return anchored.anchor().op_name() == "log_softmax";
+}
+
 KernelEntry softmax_entry(std::string_view op, int64_t passes) {
   return {.ops = {op},
           .supports = supports_softmax,
           .plan = plan_softmax,
           .work = softmax_work,
           .passes = passes,
+          .saturates_behind = may_overflow,
           .planned = &kPlannedSoftmax};
 }
 

@@ -1,8 +1,6 @@
 // Softmax and its family as planned: rows, whose operands all come to unified buffer.
-#include <memory>
 #include <utility>
 
-#include "keel/backends/common/row_op.h"
 #include "keel/backends/common/vector/softmax_rows.h"
 #include "keel/backends/npu/planned/planned_rows.h"
 
@@ -24,11 +22,8 @@ TilePlan tiles(const PlannedRequest& request) {
 
 PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
   const Node& node = request.anchored.node();
-  const Node* const nodes[] = {&node};
-  const std::shared_ptr<const RowOp> op = vector::make_softmax_rows(nodes);
-  return make_planned_rows(
-      request, std::move(plan), rows_of(node),
-      {[op](void* const* at, int64_t begin, int64_t end) { op->run(at, begin, end); }});
+  return make_planned_rows(request, std::move(plan), rows_of(node),
+                           {vector::rows_of_softmax(node)});
 }
 
 }  // namespace

@@ -117,10 +117,13 @@ TEST_CASE("npu task prices: a task takes what a measured row of its op and shape
                 return sum(x, {0, 1});
               }},
              {"cast", {f32, {333, 257}}, "f16", [](Value x) { return cast(x, f16); }},
-             {"softmax", {f32, {512, 1000}}, "", [](Value x) { return softmax(x); }}}) {
+             {"softmax", {f32, {512, 1000}}, "", [](Value x) { return softmax(x); }},
+             {"softmax", {f16, {32, 12, 128, 128}}, "", [](Value x) { return softmax(x); }}}) {
       check_as_measured(c, load_preset(preset));
     }
   }
+  const PricedOp in_bf16{"softmax", {bf16, {1023, 2047}}, "", [](Value x) { return softmax(x); }};
+  check_as_measured(in_bf16, load_preset("ascend910b2"));
 }
 
 TEST_CASE("npu task prices: rows of a transposition are what lies together on either side") {

@@ -158,8 +158,8 @@ TEST_CASE("precision_mode: the golden table of modes presets and ops") {
       CAPTURE(golden.mode);
       if (contains(golden.mode, "bf16") && !has_bf16) {
         const std::string text = error_of([&] { choices(of_mode(golden.mode), preset); });
-        CHECK(contains(text,
-                       preset + " has no bf16; presets that have it: ascend910b1, ascend910b2, ascend910b3, ascend910b4"));
+        CHECK(contains(text, preset + " has no bf16; presets that have it: ascend910b1, "
+                                      "ascend910b2, ascend910b3, ascend910b4"));
         continue;
       }
       check_golden(golden, choices(of_mode(golden.mode), preset));
@@ -258,18 +258,19 @@ TEST_CASE("precision modes: what a device lacks in the graphs dtypes goes to the
 }
 
 TEST_CASE("precision modes: what is composed in a dtype stays in it") {
-  // Softmax has kernels in f32, and is composed of other ops in f16.
+  // The loss has kernels in f32, and is composed of other ops in f16; softmax has kernels in both.
   Graph g;
   const Value x = g.input("x", f16, {3, 40});
-  const Value y = softmax(x);
   Tensor values(f16, {3, 40});
   for (int64_t i = 0; i < 120; ++i) values.set(i, std::sin(0.7 * static_cast<double>(i)) * 3);
-  const auto run = [&](const Precision& precision) {
-    Session session(g, device("npu"), {.precision = precision});
-    return session.run(y, {{x, values}});
-  };
-  const Tensor plain = run("fp32"), kept = run(of_mode("must_keep_origin_dtype"));
-  for (int64_t i = 0; i < 120; ++i) CHECK(kept.at(i) == plain.at(i));
+  for (const Value y : {softmax(x), softmax_cross_entropy(x, softmax(x))}) {
+    const auto run = [&](const Precision& precision) {
+      Session session(g, device("npu"), {.precision = precision});
+      return session.run(y, {{x, values}});
+    };
+    const Tensor plain = run("fp32"), kept = run(of_mode("must_keep_origin_dtype"));
+    for (int64_t i = 0; i < plain.num_elements(); ++i) CHECK(kept.at(i) == plain.at(i));
+  }
 }
 
 TEST_CASE("precision modes: the default of a device without a flag changes no bit") {
