@@ -16,7 +16,7 @@ namespace {
 // Returns the least divisor of a number that is not less than `least`. REQUIRES least <= number.
 int64_t least_divisor(int64_t number, int64_t least) {
   int64_t best = number;
-  for (int64_t d = 1; d * d <= number; ++d) {
+  for (int64_t d = 1; d <= number / d; ++d) {
     if (number % d != 0) continue;
     for (const int64_t divisor : {d, number / d}) {
       if (divisor >= least) best = std::min(best, divisor);

@@ -20,7 +20,7 @@ class ResidencyPlan {
     // Every step but the first finds what its like leaves behind.
     for (counting_ = false;; counting_ = true) {
       begin_step();
-      walk(step_range(list_), false);
+      walk(step_range(list_), 0);
       if (counting_) break;
     }
     std::vector<Residency> plan;
@@ -71,46 +71,48 @@ class ResidencyPlan {
     return arguments_of(task).subspan(info.inputs, info.outputs.size());
   }
 
-  void walk(TaskRange range, bool in_loop) {
+  void walk(TaskRange range, int loops) {
     for (size_t i = range.begin; i < range.end; ++i) {
       visit(i);
       if (const auto branches = branches_at(list_, i)) {
-        walk_branches(*branches, in_loop);
+        walk_branches(*branches, loops);
         i = branches->second.end - 1;
       } else if (list_.tasks[i].jump == Jump::kIfReached) {
         const TaskRange body{i + 1, list_.tasks[i].target};
-        walk_turns(body, list_.tasks[i].limit, in_loop);
+        walk_turns(body, list_.tasks[i].limit, loops);
         i = body.end - 1;
       }
     }
   }
 
-  // All turns but the first follow their like. Loops in loops are gone through once for each turn
-  // of the outer.
-  void walk_turns(const TaskRange& body, int64_t turns, bool in_loop) {
+  // All turns but the first follow their like. `loops` counts those around: a loop deep within
+  // others is gone through once for each turn of the one around it.
+  void walk_turns(const TaskRange& body, int64_t turns, int loops) {
+    constexpr int kDeepest = 4;
     if (turns <= 0) return;
-    walk(body, true);
-    if (in_loop || turns == 1) return;
-    turns_ = static_cast<double>(turns - 1);
-    walk(body, true);
-    turns_ = 1;
+    walk(body, loops + 1);
+    if (turns == 1 || loops >= kDeepest) return;
+    const double around = turns_;
+    turns_ *= static_cast<double>(turns - 1);
+    walk(body, loops + 1);
+    turns_ = around;
   }
 
   // Either begins with what is held before; the longer one is gone on from, and tells what of the
   // results before goes to memory.
-  void walk_branches(const Branches& branches, bool in_loop) {
+  void walk_branches(const Branches& branches, int loops) {
     const auto longer = longer_branch(list_, branches);
     const bool second_is_longer = longer && longer->range.begin == branches.second.begin;
     const TaskRange& first = second_is_longer ? branches.first : branches.second;
     const TaskRange& last = second_is_longer ? branches.second : branches.first;
     const L2Contents before = l2_;
     const std::vector<Counts> counted = tasks_;
-    walk(first, in_loop);
+    walk(first, loops);
     l2_ = before;
     for (size_t i = 0; i < tasks_.size(); ++i) {
       if (i < first.begin || i >= first.end) tasks_[i].written_back = counted[i].written_back;
     }
-    walk(last, in_loop);
+    walk(last, loops);
   }
 
   void visit(size_t task) {

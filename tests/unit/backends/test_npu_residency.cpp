@@ -212,15 +212,19 @@ TEST_CASE("npu residency: turns of a loop and both branches find what is held be
 
 // What is read before, 64 MiB, leaves nothing of the loop's operand.
 TEST_CASE("npu residency: all turns of a loop but the first find what its like left") {
-  for (const int turns : {1, 4}) {
+  for (const auto& pair : {std::pair{1, 1}, {1, 4}, {2, 4}, {4, 1}}) {
+    const int outer = pair.first, inner_turns = pair.second, turns = outer * inner_turns;
     CAPTURE(turns);
     Graph graph;
     const Value x = graph.input("x", f32, Shape{16 * kMiB});
     const Value state = graph.state("w", zeros({kMiB}));
     const Value begin = sum(exp(x));
-    const auto turn = [&](const Values& v) { return Values{sum(state * v[0])}; };
-    graph.set_outputs(while_loop({begin}, [](const Values& v) { return less(v[0], 1.0f); }, turn,
-                                 {.trip_count = turns}));
+    const auto any = [](const Values& v) { return less(v[0], 1.0f); };
+    const auto inner_turn = [&](const Values& v) { return Values{sum(state * v[0])}; };
+    const auto turn = [&](const Values& v) {
+      return while_loop({v[0]}, any, inner_turn, {.trip_count = inner_turns});
+    };
+    graph.set_outputs(while_loop({begin}, any, turn, {.trip_count = outer}));
     const Lowered program = lowered(graph, with_l2(8 * kMiB));
     const std::vector<Residency> plan =
         plan_residency(program.list, program.traffic, uint64_t{8} << 20);
