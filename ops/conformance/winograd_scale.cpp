@@ -35,17 +35,30 @@ Matrix product(const Matrix& a, const Matrix& b) {
   return result;
 }
 
-// m x m^T
-Matrix both_ways(const Matrix& m, const Matrix& x) { return product(product(m, x), transposed(m)); }
+// The magnitudes of the matrices of an axis.
+struct AxisMatrices {
+  Matrix input, weights, output;
+};
+
+template <size_t kOutputs, size_t kTaps>
+AxisMatrices magnitudes_of() {
+  const WinogradMatrices<kOutputs, kTaps> m;
+  return {magnitudes(m.input), magnitudes(m.weights), magnitudes(m.output)};
+}
+
+AxisMatrices magnitudes_of(int64_t outputs, int64_t taps) {
+  if (taps == 3) return magnitudes_of<2, 3>();
+  return outputs == 2 ? magnitudes_of<2, 5>() : magnitudes_of<4, 5>();
+}
 
 class Tiles {
  public:
   Tiles(const WinogradForm& form, const std::vector<Tensor>& inputs, const ProductMatrices& p)
-      : form_(form), left_(inputs[p.a.input]), right_(inputs[p.b.input]) {
-    if (form.taps == 3)
-      take(WinogradMatrices<2, 3>());
-    else
-      take(WinogradMatrices<2, 5>());
+      : form_(form),
+        left_(inputs[p.a.input]),
+        right_(inputs[p.b.input]),
+        down_(magnitudes_of(form.outputs[0], form.taps)),
+        across_(magnitudes_of(form.outputs[1], form.taps)) {
     const auto& axes = form.windows.axes;
     const int64_t rows = form.sums_windows ? form.taps * form.taps * form.channels
                                            : form.images * axes[0].windows * axes[1].windows;
@@ -57,13 +70,13 @@ class Tiles {
     for_each_tile([&](int64_t image, int64_t y, int64_t x) {
       std::vector<Matrix> points;
       for (int64_t c = 0; c < form_.channels; ++c)
-        points.push_back(both_ways(input_, image_patch(image, y, x, c)));
+        points.push_back(both_ways(&AxisMatrices::input, image_patch(image, y, x, c)));
       for (int64_t n = 0; n < form_.columns; ++n) {
-        Matrix sum(input_.size(), std::vector<double>(input_.size(), 0));
+        Matrix sum = no_points();
         for (size_t c = 0; c < points.size(); ++c)
           add_product(sum, points[c],
                       kernels[c * static_cast<size_t>(form_.columns) + static_cast<size_t>(n)]);
-        const Matrix out = both_ways(output_, sum);
+        const Matrix out = both_ways(&AxisMatrices::output, sum);
         for_pixels(image, y, x, [&](size_t i, size_t j, int64_t pixel) {
           result_[static_cast<size_t>(pixel * form_.columns + n)] = out[i][j];
         });
@@ -76,20 +89,20 @@ class Tiles {
   std::vector<double> gradient() {
     const auto channels = static_cast<size_t>(form_.channels);
     const auto columns = static_cast<size_t>(form_.columns);
-    std::vector<Matrix> sums(channels * columns,
-                             Matrix(input_.size(), std::vector<double>(input_.size(), 0)));
+    std::vector<Matrix> sums(channels * columns, no_points());
     for_each_tile([&](int64_t image, int64_t y, int64_t x) {
       std::vector<Matrix> upstream;
       for (int64_t n = 0; n < form_.columns; ++n)
-        upstream.push_back(both_ways(transposed(output_), upstream_patch(image, y, x, n)));
+        upstream.push_back(both_ways_back(&AxisMatrices::output, upstream_patch(image, y, x, n)));
       for (size_t c = 0; c < channels; ++c) {
-        const Matrix points = both_ways(input_, image_patch(image, y, x, static_cast<int64_t>(c)));
+        const Matrix points =
+            both_ways(&AxisMatrices::input, image_patch(image, y, x, static_cast<int64_t>(c)));
         for (size_t n = 0; n < columns; ++n)
           add_product(sums[c * columns + n], points, upstream[n]);
       }
     });
     for (size_t at = 0; at < sums.size(); ++at) {
-      const Matrix taps = both_ways(transposed(weights_), sums[at]);
+      const Matrix taps = both_ways_back(&AxisMatrices::weights, sums[at]);
       for (size_t i = 0; i < taps.size(); ++i) {
         for (size_t j = 0; j < taps.size(); ++j)
           result_[(i * taps.size() + j) * sums.size() + at] = taps[i][j];
@@ -99,16 +112,20 @@ class Tiles {
   }
 
  private:
-  template <class Matrices>
-  void take(const Matrices& m) {
-    input_ = magnitudes(m.input);
-    weights_ = magnitudes(m.weights);
-    output_ = magnitudes(m.output);
+  // m x m^T and m^T x m, the matrix of the axis down on the left.
+  Matrix both_ways(Matrix AxisMatrices::*m, const Matrix& x) const {
+    return product(product(down_.*m, x), transposed(across_.*m));
+  }
+  Matrix both_ways_back(Matrix AxisMatrices::*m, const Matrix& x) const {
+    return product(product(transposed(down_.*m), x), across_.*m);
   }
 
+  Matrix no_points() const {
+    return Matrix(down_.input.size(), std::vector<double>(across_.input.size(), 0));
+  }
   static void add_product(Matrix& sum, const Matrix& a, const Matrix& b) {
     for (size_t i = 0; i < sum.size(); ++i) {
-      for (size_t j = 0; j < sum.size(); ++j) sum[i][j] += a[i][j] * b[i][j];
+      for (size_t j = 0; j < sum[i].size(); ++j) sum[i][j] += a[i][j] * b[i][j];
     }
   }
 
@@ -116,7 +133,8 @@ class Tiles {
   void for_each_tile(const F& f) const {
     for (int64_t image = 0; image < form_.parts * form_.images; ++image) {
       for (int64_t y = 0; y < form_.tiles[0]; ++y) {
-        for (int64_t x = 0; x < form_.tiles[1]; ++x) f(image, y * form_.outputs, x * form_.outputs);
+        for (int64_t x = 0; x < form_.tiles[1]; ++x)
+          f(image, y * form_.outputs[0], x * form_.outputs[1]);
       }
     }
   }
@@ -124,8 +142,8 @@ class Tiles {
   template <class F>
   void for_pixels(int64_t image, int64_t y, int64_t x, const F& f) const {
     const auto& [down, across] = form_.windows.axes;
-    for (int64_t i = 0; i < form_.outputs && y + i < down.windows; ++i) {
-      for (int64_t j = 0; j < form_.outputs && x + j < across.windows; ++j) {
+    for (int64_t i = 0; i < form_.outputs[0] && y + i < down.windows; ++i) {
+      for (int64_t j = 0; j < form_.outputs[1] && x + j < across.windows; ++j) {
         f(static_cast<size_t>(i), static_cast<size_t>(j),
           (image * down.windows + y + i) * across.windows + x + j);
       }
@@ -134,9 +152,9 @@ class Tiles {
 
   Matrix image_patch(int64_t image, int64_t y, int64_t x, int64_t channel) const {
     const auto& [down, across] = form_.windows.axes;
-    Matrix patch(input_.size(), std::vector<double>(input_.size(), 0));
+    Matrix patch = no_points();
     for (size_t i = 0; i < patch.size(); ++i) {
-      for (size_t j = 0; j < patch.size(); ++j) {
+      for (size_t j = 0; j < patch[i].size(); ++j) {
         const int64_t row = down.position(y, 0) + static_cast<int64_t>(i);
         const int64_t column = across.position(x, 0) + static_cast<int64_t>(j);
         if (!down.inside(row) || !across.inside(column)) continue;
@@ -147,8 +165,7 @@ class Tiles {
     return patch;
   }
   Matrix upstream_patch(int64_t image, int64_t y, int64_t x, int64_t column) const {
-    const auto side = static_cast<size_t>(form_.outputs);
-    Matrix patch(side, std::vector<double>(side, 0));
+    Matrix patch(down_.output.size(), std::vector<double>(across_.output.size(), 0));
     for_pixels(image, y, x, [&](size_t i, size_t j, int64_t pixel) {
       patch[i][j] = std::fabs(right_.at(pixel * form_.columns + column));
     });
@@ -168,7 +185,7 @@ class Tiles {
                                                n * w.across));
           }
         }
-        kernels.push_back(both_ways(weights_, kernel));
+        kernels.push_back(both_ways(&AxisMatrices::weights, kernel));
       }
     }
     return kernels;
@@ -176,7 +193,7 @@ class Tiles {
 
   const WinogradForm& form_;
   const Tensor &left_, &right_;
-  Matrix input_, weights_, output_;  // magnitudes
+  AxisMatrices down_, across_;
   std::vector<double> result_;
 };
 
@@ -191,7 +208,7 @@ std::vector<double> winograd_scale(const ProductMatrices& matrices, const Winogr
 double winograd_roundings(const WinogradForm& form) {
   const int64_t tiles = form.lines() * form.tiles[1];
   const int64_t terms = form.sums_windows ? tiles + form.parts : form.channels;
-  return static_cast<double>(terms + 6 * form.points());
+  return static_cast<double>(terms + 3 * (form.points(0) + form.points(1)));
 }
 
 }  // namespace keel::conformance

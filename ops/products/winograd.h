@@ -2,15 +2,19 @@
 // they are computed in, and the matrices of the transforms. Backends that compute a product so keep
 // to these rules, and the bound of its results follows from them. Pure functions; any thread.
 //
-// A tile of kOutputs x kOutputs results needs one multiplication for each of its points and
-// channels, where the sum over taps needs kOutputs^2 * kTaps^2 for each channel: with 3 taps 16
-// instead of 36, with 5 taps 36 instead of 100. With the matrices below, d the part of the image
-// under the tile and g a kernel, the tile is output (weights g weights^T . input d input^T)
-// output^T, where "." multiplies element by element, and the sum over channels is taken before the
-// last transform. The gradient of a kernel is the transposed form, weights^T (input d input^T .
-// output^T dy output) weights, the sum over tiles taken before the last transform. Source:
-// Cook-Toom interpolation, as Lavin and Gray apply it ("Fast Algorithms for Convolutional Neural
-// Networks", 2015).
+// A tile has 2 x 2 results, or with 5 taps 2 x 4, down and across. It needs one multiplication for
+// each of its points and channels, where the sum over taps needs one for each result and tap: with
+// 3 taps 16 instead of 36, with 5 taps 36 instead of 100 or 48 instead of 200. With the matrices
+// below, those of the axis down on the left and those of the axis across on the right, d the part
+// of the image under the tile and g a kernel, the tile is output (weights g weights^T . input d
+// input^T) output^T, where "." multiplies element by element, and the sum over channels is taken
+// before the last transform. The gradient of a kernel is the transposed form, weights^T (input d
+// input^T . output^T dy output) weights, the sum over tiles taken before the last transform.
+// Source: Cook-Toom interpolation, as Lavin and Gray apply it ("Fast Algorithms for Convolutional
+// Neural Networks", 2015).
+//
+// Errors grow with an axis's results: half as much again from 2 to 4. That is why tiles are not 4 x
+// 4, and why 3 taps stay with 2 x 2.
 //
 // Such a product loses something: a result is a difference of sums that reach over all of its
 // tile, so its error is relative to the tile, not to its own terms, and a number that is not finite
@@ -40,9 +44,9 @@ struct WinogradMatrices {
   double output[kOutputs][kPoints] = {};
 
   // Polynomials are multiplied by their values at the first kPoints - 1 of these points and at
-  // infinity. Of points for 5 taps these left the smallest errors.
+  // infinity. Of the points tried these left the smallest errors.
   constexpr WinogradMatrices() {
-    constexpr double kAll[] = {0, 1, -1, 0.5, -2};
+    constexpr double kAll[] = {0, 1, -1, 0.5, -2, 2, -0.5};
     static_assert(kPoints - 1 <= std::size(kAll));
     for (size_t j = 0; j + 1 < kPoints; ++j) {
       double divisor = 1;
@@ -83,8 +87,9 @@ struct WinogradForm {
     int64_t start = 0, row = 0, column = 0, depth = 0, across = 0;
   };
 
-  int64_t outputs = 2, taps = 3;   // along each axis
-  bool sums_windows = false;       // the gradient of the weights
+  std::array<int64_t, 2> outputs = {2, 2};  // of a tile: down, across
+  int64_t taps = 3;                         // along each axis
+  bool sums_windows = false;                // the gradient of the weights
   int64_t parts = 1;               // of the images: the sums of each are computed by themselves
   int64_t images = 0;              // of a part
   int64_t channels = 0;            // of the images
@@ -93,7 +98,9 @@ struct WinogradForm {
   WindowRows windows;              // over the images
   Weights weights;                 // where windows are not summed
 
-  int64_t points() const { return outputs + taps - 1; }
+  // The points of a tile along an axis, and all of them.
+  int64_t points(size_t axis) const { return outputs[axis] + taps - 1; }
+  int64_t points() const { return points(0) * points(1); }
   int64_t lines() const { return images * tiles[0]; }  // of tiles, of a part
 };
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 #include "hwy/highway.h"
 
@@ -28,39 +29,69 @@ struct SmallProduct {
   float* c;
   size_t c_row;
   size_t m, n, k;
+  size_t terms = SIZE_MAX;  // of a sum of its own, each of which is added to those before
 };
 
-// kRows x kVectors registers of sums, each over k in its order. Stores or adds the sums.
-template <size_t kRows, size_t kVectors, bool kAdd>
-HWY_INLINE void product_tile(const float* HWY_RESTRICT a, size_t a_row, size_t a_step,
-                             const float* HWY_RESTRICT b, size_t b_row, float* c, size_t c_row,
-                             size_t k) {
-  const hn::ScalableTag<float> d;
-  const size_t lanes = hn::Lanes(d);
-  hn::Vec<decltype(d)> sums[kRows][kVectors];
-#pragma GCC unroll 6
-  for (size_t i = 0; i < kRows; ++i) {
-#pragma GCC unroll 2
-    for (size_t v = 0; v < kVectors; ++v) sums[i][v] = hn::Zero(d);
-  }
-  for (size_t p = 0; p < k; ++p, a += a_step, b += b_row) {
-    hn::Vec<decltype(d)> right[kVectors];
-#pragma GCC unroll 2
-    for (size_t v = 0; v < kVectors; ++v) right[v] = hn::LoadU(d, b + v * lanes);
+// kRows x kVectors registers of sums.
+template <size_t kRows, size_t kVectors>
+struct TileSums {
+  using D = hn::ScalableTag<float>;
+  hn::Vec<D> at[kRows][kVectors];
+
+  HWY_INLINE void clear() {
 #pragma GCC unroll 6
     for (size_t i = 0; i < kRows; ++i) {
-      const auto left = hn::Set(d, a[i * a_row]);
 #pragma GCC unroll 2
-      for (size_t v = 0; v < kVectors; ++v) sums[i][v] = hn::MulAdd(left, right[v], sums[i][v]);
+      for (size_t v = 0; v < kVectors; ++v) at[i][v] = hn::Zero(D());
     }
+  }
+  HWY_INLINE void add(const TileSums& other) {
+#pragma GCC unroll 6
+    for (size_t i = 0; i < kRows; ++i) {
+#pragma GCC unroll 2
+      for (size_t v = 0; v < kVectors; ++v) at[i][v] = hn::Add(at[i][v], other.at[i][v]);
+    }
+  }
+  // Sums of `terms` terms, in their order.
+  HWY_INLINE void multiply(const float* HWY_RESTRICT a, size_t a_row, size_t a_step,
+                           const float* HWY_RESTRICT b, size_t b_row, size_t terms) {
+    const D d;
+    for (size_t p = 0; p < terms; ++p, a += a_step, b += b_row) {
+      hn::Vec<D> right[kVectors];
+#pragma GCC unroll 2
+      for (size_t v = 0; v < kVectors; ++v) right[v] = hn::LoadU(d, b + v * hn::Lanes(d));
+#pragma GCC unroll 6
+      for (size_t i = 0; i < kRows; ++i) {
+        const auto left = hn::Set(d, a[i * a_row]);
+#pragma GCC unroll 2
+        for (size_t v = 0; v < kVectors; ++v) at[i][v] = hn::MulAdd(left, right[v], at[i][v]);
+      }
+    }
+  }
+};
+
+// A tile of C. Stores or adds its sums.
+template <size_t kRows, size_t kVectors, bool kAdd>
+HWY_INLINE void product_tile(const SmallProduct& p, const float* a, const float* b, float* c,
+                             size_t c_row) {
+  const hn::ScalableTag<float> d;
+  TileSums<kRows, kVectors> sums;
+  sums.clear();
+  sums.multiply(a, p.a_row, p.a_step, b, p.b_row, std::min(p.terms, p.k));
+  for (size_t at = p.terms; at < p.k; at += p.terms) {
+    TileSums<kRows, kVectors> more;
+    more.clear();
+    more.multiply(a + at * p.a_step, p.a_row, p.a_step, b + at * p.b_row, p.b_row,
+                  std::min(p.terms, p.k - at));
+    sums.add(more);
   }
 #pragma GCC unroll 6
   for (size_t i = 0; i < kRows; ++i) {
 #pragma GCC unroll 2
     for (size_t v = 0; v < kVectors; ++v) {
-      float* to = c + i * c_row + v * lanes;
-      if constexpr (kAdd) sums[i][v] = hn::LoadU(d, to) + sums[i][v];
-      hn::StoreU(sums[i][v], d, to);
+      float* to = c + i * c_row + v * hn::Lanes(d);
+      if constexpr (kAdd) sums.at[i][v] = hn::Add(hn::LoadU(d, to), sums.at[i][v]);
+      hn::StoreU(sums.at[i][v], d, to);
     }
   }
 }
@@ -68,21 +99,21 @@ HWY_INLINE void product_tile(const float* HWY_RESTRICT a, size_t a_row, size_t a
 constexpr size_t kTileRows = 6;
 
 template <size_t kVectors, bool kAdd>
-HWY_INLINE void product_rows(size_t rows, const float* a, size_t a_row, size_t a_step,
-                             const float* b, size_t b_row, float* c, size_t c_row, size_t k) {
+HWY_INLINE void product_rows(const SmallProduct& p, size_t rows, const float* a, const float* b,
+                             float* c, size_t c_row) {
   switch (rows) {
     case 1:
-      return product_tile<1, kVectors, kAdd>(a, a_row, a_step, b, b_row, c, c_row, k);
+      return product_tile<1, kVectors, kAdd>(p, a, b, c, c_row);
     case 2:
-      return product_tile<2, kVectors, kAdd>(a, a_row, a_step, b, b_row, c, c_row, k);
+      return product_tile<2, kVectors, kAdd>(p, a, b, c, c_row);
     case 3:
-      return product_tile<3, kVectors, kAdd>(a, a_row, a_step, b, b_row, c, c_row, k);
+      return product_tile<3, kVectors, kAdd>(p, a, b, c, c_row);
     case 4:
-      return product_tile<4, kVectors, kAdd>(a, a_row, a_step, b, b_row, c, c_row, k);
+      return product_tile<4, kVectors, kAdd>(p, a, b, c, c_row);
     case 5:
-      return product_tile<5, kVectors, kAdd>(a, a_row, a_step, b, b_row, c, c_row, k);
+      return product_tile<5, kVectors, kAdd>(p, a, b, c, c_row);
     default:
-      return product_tile<6, kVectors, kAdd>(a, a_row, a_step, b, b_row, c, c_row, k);
+      return product_tile<6, kVectors, kAdd>(p, a, b, c, c_row);
   }
 }
 
@@ -98,9 +129,9 @@ void product_rest(const SmallProduct& p, size_t column) {
     const float* a = p.a + row * p.a_row;
     const float* b = p.b + column;
     if (count > hn::Lanes(d))
-      product_rows<2, false>(rows, a, p.a_row, p.a_step, b, p.b_row, sums, kMost, p.k);
+      product_rows<2, false>(p, rows, a, b, sums, kMost);
     else
-      product_rows<1, false>(rows, a, p.a_row, p.a_step, b, p.b_row, sums, kMost, p.k);
+      product_rows<1, false>(p, rows, a, b, sums, kMost);
     for (size_t i = 0; i < rows; ++i) {
       float* to = p.c + (row + i) * p.c_row + column;
       for (size_t j = 0; j < count; ++j)
@@ -123,9 +154,9 @@ void multiply(const SmallProduct& p) {
       const float* a = p.a + row * p.a_row;
       float* c = p.c + row * p.c_row + column;
       if (two)
-        product_rows<2, kAdd>(rows, a, p.a_row, p.a_step, p.b + column, p.b_row, c, p.c_row, p.k);
+        product_rows<2, kAdd>(p, rows, a, p.b + column, c, p.c_row);
       else
-        product_rows<1, kAdd>(rows, a, p.a_row, p.a_step, p.b + column, p.b_row, c, p.c_row, p.k);
+        product_rows<1, kAdd>(p, rows, a, p.b + column, c, p.c_row);
     }
   }
   if (column < p.n) product_rest<kAdd>(p, column);

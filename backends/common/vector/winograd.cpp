@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "keel/ops/products/winograd.h"
-
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "keel/backends/common/vector/winograd.cpp"
 #include "hwy/foreach_target.h"
@@ -20,31 +18,32 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <size_t kTaps>
-inline constexpr WinogradMatrices<2, kTaps> kMatrices{};
+template <size_t kOutputs, size_t kTaps>
+inline constexpr WinogradMatrices<kOutputs, kTaps> kMatrices{};
 
-// The matrix of a step: its rows make the results.
-template <WinogradStep kStep, size_t kTaps>
+// The matrix of a step for one axis: its rows make the results.
+template <WinogradStep kStep, size_t kOutputs, size_t kTaps>
 struct StepMatrix {
-  static constexpr size_t kPoints = WinogradMatrices<2, kTaps>::kPoints;
-  static constexpr size_t kRows = kStep == WinogradStep::kResults    ? 2
+  static constexpr size_t kOutputsOfTile = kOutputs;
+  static constexpr size_t kPoints = WinogradMatrices<kOutputs, kTaps>::kPoints;
+  static constexpr size_t kRows = kStep == WinogradStep::kResults    ? kOutputs
                                   : kStep == WinogradStep::kGradient ? kTaps
                                                                      : kPoints;
   static constexpr size_t kColumns = kStep == WinogradStep::kWeights    ? kTaps
-                                     : kStep == WinogradStep::kUpstream ? 2
+                                     : kStep == WinogradStep::kUpstream ? kOutputs
                                                                         : kPoints;
   static constexpr double at(size_t row, size_t column) {
     switch (kStep) {
       case WinogradStep::kInput:
-        return kMatrices<kTaps>.input[row][column];
+        return kMatrices<kOutputs, kTaps>.input[row][column];
       case WinogradStep::kWeights:
-        return kMatrices<kTaps>.weights[row][column];
+        return kMatrices<kOutputs, kTaps>.weights[row][column];
       case WinogradStep::kResults:
-        return kMatrices<kTaps>.output[row][column];
+        return kMatrices<kOutputs, kTaps>.output[row][column];
       case WinogradStep::kUpstream:
-        return kMatrices<kTaps>.output[column][row];
+        return kMatrices<kOutputs, kTaps>.output[column][row];
       default:
-        return kMatrices<kTaps>.weights[column][row];
+        return kMatrices<kOutputs, kTaps>.weights[column][row];
     }
   }
 };
@@ -67,6 +66,35 @@ HWY_INLINE void add_term(D d, const hn::Vec<D>* in, hn::Vec<D>& sum, bool& begun
   }
 }
 
+// The rows of points a and -a have the same terms but for the signs of some.
+template <class Matrix>
+constexpr bool are_mirrored(size_t row, size_t other) {
+  bool has_same = false, has_opposite = false;
+  for (size_t j = 0; j < Matrix::kColumns; ++j) {
+    const double x = Matrix::at(row, j), y = Matrix::at(other, j);
+    if (x != y && x != -y) return false;
+    has_same |= x == y && x != 0;
+    has_opposite |= x == -y && x != 0;
+  }
+  return has_same && has_opposite;
+}
+// The row that mirrors this one, or itself.
+template <class Matrix>
+constexpr size_t mirror_of(size_t row) {
+  for (size_t other = 0; other < Matrix::kRows; ++other)
+    if (are_mirrored<Matrix>(row, other)) return other;
+  return row;
+}
+
+// The terms of a row that are those of another, or their opposites.
+template <class Matrix, size_t kRow, size_t kOther, bool kOpposite>
+struct CommonTerms {
+  static constexpr double at(size_t row, size_t column) {
+    const double x = Matrix::at(row, column), y = Matrix::at(kOther, column);
+    return x == (kOpposite ? -y : y) ? x : 0;
+  }
+};
+
 template <class Matrix, size_t kRow, class D, size_t... kColumns>
 HWY_INLINE hn::Vec<D> row_of(D d, const hn::Vec<D>* in, std::index_sequence<kColumns...>) {
   auto sum = hn::Zero(d);
@@ -75,95 +103,119 @@ HWY_INLINE hn::Vec<D> row_of(D d, const hn::Vec<D>* in, std::index_sequence<kCol
   return sum;
 }
 
-template <class Matrix, class D, size_t... kRows>
-HWY_INLINE void apply(D d, const hn::Vec<D>* in, hn::Vec<D>* out, std::index_sequence<kRows...>) {
-  ((out[kRows] = row_of<Matrix, kRows>(d, in, std::make_index_sequence<Matrix::kColumns>())), ...);
+// A row by itself, or the second of two that mirror each other with the first.
+template <class Matrix, size_t kRow, class D>
+HWY_INLINE void apply_row(D d, const hn::Vec<D>* in, hn::Vec<D>* out) {
+  constexpr size_t kMirror = mirror_of<Matrix>(kRow);
+  constexpr std::make_index_sequence<Matrix::kColumns> kAll;
+  if constexpr (kMirror == kRow) {
+    out[kRow] = row_of<Matrix, kRow>(d, in, kAll);
+  } else if constexpr (kMirror < kRow) {
+    const auto same = row_of<CommonTerms<Matrix, kRow, kMirror, false>, kRow>(d, in, kAll);
+    const auto opposite = row_of<CommonTerms<Matrix, kRow, kMirror, true>, kRow>(d, in, kAll);
+    out[kRow] = hn::Add(same, opposite);
+    out[kMirror] = hn::Sub(same, opposite);
+  }
 }
 
-template <class T>
+template <class Matrix, class D, size_t... kRows>
+HWY_INLINE void apply(D d, const hn::Vec<D>* in, hn::Vec<D>* out, std::index_sequence<kRows...>) {
+  (apply_row<Matrix, kRows>(d, in, out), ...);
+}
+
+template <size_t kOutputs, class T>
 HWY_INLINE bool has_column(const WinogradSide<T>& side, int64_t patch, size_t j) {
-  const int64_t number = side.first + 2 * patch + static_cast<int64_t>(j);
+  const int64_t number = side.first + int64_t{kOutputs} * patch + static_cast<int64_t>(j);
   return number >= 0 && number < side.size;
 }
 
 // Column j of a patch, transformed.
-template <class Matrix, class D>
-HWY_INLINE void bring_column(D d, const WinogradSide<const float>& from, int64_t patch, size_t j,
-                             size_t channel, hn::Vec<D>* out) {
+template <class Matrix, size_t kOutputs, class D>
+HWY_INLINE void bring_column(D d, const WinogradSide<const float>& from, bool has_all_rows,
+                             int64_t patch, size_t j, size_t channel, hn::Vec<D>* out) {
   hn::Vec<D> in[Matrix::kColumns];
-  const bool is_there = has_column(from, patch, j);
+  const bool is_there = has_column<kOutputs>(from, patch, j);
   const ptrdiff_t at = from.patch * patch + from.column * static_cast<ptrdiff_t>(j) +
                        static_cast<ptrdiff_t>(channel);
+  if (has_all_rows && is_there) {
 #pragma GCC unroll 6
-  for (size_t i = 0; i < Matrix::kColumns; ++i)
-    in[i] = is_there && from.rows[i] != nullptr ? hn::LoadU(d, from.rows[i] + at) : hn::Zero(d);
+    for (size_t i = 0; i < Matrix::kColumns; ++i) in[i] = hn::LoadU(d, from.rows[i] + at);
+  } else {
+#pragma GCC unroll 6
+    for (size_t i = 0; i < Matrix::kColumns; ++i)
+      in[i] = is_there && from.rows[i] != nullptr ? hn::LoadU(d, from.rows[i] + at) : hn::Zero(d);
+  }
   apply<Matrix>(d, in, out, std::make_index_sequence<Matrix::kRows>());
 }
 
 // The line for the channels of D's lanes. kKept columns of a patch are the first ones of the next.
-template <class Matrix, size_t kKept, class D>
+template <class Down, class Across, size_t kKept, class D>
 HWY_INLINE void transform_lanes(D d, const WinogradLine& call, size_t channel) {
-  constexpr size_t kIn = Matrix::kColumns, kOut = Matrix::kRows;
-  hn::Vec<D> columns[kIn][kOut];
-#pragma GCC unroll 6
-  for (size_t j = 0; j < kKept; ++j) bring_column<Matrix>(d, call.from, 0, j, channel, columns[j]);
+  constexpr size_t kIn = Across::kColumns, kOutputs = Across::kOutputsOfTile;
+  hn::Vec<D> columns[kIn][Down::kRows];
+  bool all = true;
+  for (size_t i = 0; i < Down::kColumns; ++i) all &= call.from.rows[i] != nullptr;
+#pragma GCC unroll 8
+  for (size_t j = 0; j < kKept; ++j)
+    bring_column<Down, kOutputs>(d, call.from, all, 0, j, channel, columns[j]);
   for (int64_t patch = 0; patch < call.patches; ++patch) {
-#pragma GCC unroll 6
+#pragma GCC unroll 8
     for (size_t j = kKept; j < kIn; ++j)
-      bring_column<Matrix>(d, call.from, patch, j, channel, columns[j]);
+      bring_column<Down, kOutputs>(d, call.from, all, patch, j, channel, columns[j]);
     const ptrdiff_t at = call.to.patch * patch + static_cast<ptrdiff_t>(channel);
 #pragma GCC unroll 6
-    for (size_t i = 0; i < kOut; ++i) {
+    for (size_t i = 0; i < Down::kRows; ++i) {
       if (call.to.rows[i] == nullptr) continue;
-      hn::Vec<D> line[kIn], out[kOut];
-#pragma GCC unroll 6
+      hn::Vec<D> line[kIn], out[Across::kRows];
+#pragma GCC unroll 8
       for (size_t j = 0; j < kIn; ++j) line[j] = columns[j][i];
-      apply<Matrix>(d, line, out, std::make_index_sequence<kOut>());
+      apply<Across>(d, line, out, std::make_index_sequence<Across::kRows>());
       float* to = call.to.rows[i] + at;
-#pragma GCC unroll 6
-      for (size_t j = 0; j < kOut; ++j, to += call.to.column)
-        if (has_column(call.to, patch, j)) hn::StoreU(out[j], d, to);
+#pragma GCC unroll 8
+      for (size_t j = 0; j < Across::kRows; ++j, to += call.to.column)
+        if (has_column<kOutputs>(call.to, patch, j)) hn::StoreU(out[j], d, to);
     }
-#pragma GCC unroll 6
+#pragma GCC unroll 8
     for (size_t j = 0; j < kKept; ++j) {
 #pragma GCC unroll 6
-      for (size_t i = 0; i < kOut; ++i) columns[j][i] = columns[j + kIn - kKept][i];
+      for (size_t i = 0; i < Down::kRows; ++i) columns[j][i] = columns[j + kIn - kKept][i];
     }
   }
 }
 
-template <class Matrix, size_t kKept, class D>
+template <class Down, class Across, size_t kKept, class D>
 HWY_INLINE size_t transform_by(D d, const WinogradLine& call, size_t channel) {
   const size_t lanes = hn::Lanes(d);
   for (; channel + lanes <= call.channels; channel += lanes)
-    transform_lanes<Matrix, kKept>(d, call, channel);
+    transform_lanes<Down, Across, kKept>(d, call, channel);
   return channel;
 }
 
 // Whole vectors, then what is left of the channels in smaller ones.
-template <WinogradStep kStep, size_t kTaps>
+template <WinogradStep kStep, size_t kAcross, size_t kTaps>
 void transform(const WinogradLine& call) {
-  using Matrix = StepMatrix<kStep, kTaps>;
-  constexpr size_t kKept = kStep == WinogradStep::kInput && kTaps == 3 ? 2 : 0;
-  size_t channel = transform_by<Matrix, kKept>(hn::ScalableTag<float>(), call, 0);
+  using Down = StepMatrix<kStep, 2, kTaps>;
+  using Across = StepMatrix<kStep, kAcross, kTaps>;
+  constexpr size_t kKept = kStep == WinogradStep::kInput ? kTaps - 1 : 0;
+  size_t channel = transform_by<Down, Across, kKept>(hn::ScalableTag<float>(), call, 0);
   if (channel == call.channels) return;
-  channel = transform_by<Matrix, kKept>(hn::CappedTag<float, 4>(), call, channel);
-  transform_by<Matrix, kKept>(hn::CappedTag<float, 1>(), call, channel);
+  channel = transform_by<Down, Across, kKept>(hn::CappedTag<float, 4>(), call, channel);
+  transform_by<Down, Across, kKept>(hn::CappedTag<float, 1>(), call, channel);
 }
 
-template <size_t kTaps>
+template <size_t kAcross, size_t kTaps>
 WinogradInstruction transform_of(WinogradStep step) {
   switch (step) {
     case WinogradStep::kInput:
-      return &transform<WinogradStep::kInput, kTaps>;
+      return &transform<WinogradStep::kInput, kAcross, kTaps>;
     case WinogradStep::kWeights:
-      return &transform<WinogradStep::kWeights, kTaps>;
+      return &transform<WinogradStep::kWeights, kAcross, kTaps>;
     case WinogradStep::kResults:
-      return &transform<WinogradStep::kResults, kTaps>;
+      return &transform<WinogradStep::kResults, kAcross, kTaps>;
     case WinogradStep::kUpstream:
-      return &transform<WinogradStep::kUpstream, kTaps>;
+      return &transform<WinogradStep::kUpstream, kAcross, kTaps>;
     default:
-      return &transform<WinogradStep::kGradient, kTaps>;
+      return &transform<WinogradStep::kGradient, kAcross, kTaps>;
   }
 }
 
@@ -180,7 +232,8 @@ void multiply_points(const PointProducts& call) {
                                .c_row = call.c_row,
                                .m = call.m,
                                .n = columns,
-                               .k = call.k};
+                               .k = call.k,
+                               .terms = kTermsOfASum};
     if (call.adds)
       multiply<true>(product);
     else
@@ -223,8 +276,9 @@ void find_common(const CommonMarks& call) {
 
 }  // namespace
 
-WinogradInstruction winograd_here(WinogradStep step, int64_t taps) {
-  return taps == 3 ? transform_of<3>(step) : transform_of<5>(step);
+WinogradInstruction winograd_here(WinogradStep step, const WinogradForm& form) {
+  if (form.taps == 3) return transform_of<2, 3>(step);
+  return form.outputs[1] == 2 ? transform_of<2, 5>(step) : transform_of<4, 5>(step);
 }
 PointProductsInstruction point_products_here() { return &multiply_points; }
 NonzeroMarksInstruction nonzero_marks_here() { return &mark_nonzeros; }
@@ -241,9 +295,9 @@ HWY_EXPORT(point_products_here);
 HWY_EXPORT(nonzero_marks_here);
 HWY_EXPORT(common_marks_here);
 
-WinogradInstruction find_winograd(WinogradStep step, int64_t taps) {
+WinogradInstruction find_winograd(WinogradStep step, const WinogradForm& form) {
   host_isa();
-  return HWY_DYNAMIC_DISPATCH(winograd_here)(step, taps);
+  return HWY_DYNAMIC_DISPATCH(winograd_here)(step, form);
 }
 PointProductsInstruction find_point_products() {
   host_isa();

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "keel/core/base/export.h"
+#include "keel/ops/products/winograd.h"
 
 namespace keel::vector {
 
@@ -14,16 +15,18 @@ namespace keel::vector {
 // to their points, points to results or to the gradient of a kernel.
 enum class WinogradStep : uint8_t { kInput, kWeights, kResults, kUpstream, kGradient };
 
-// Where the elements of square patches are, channels behind each other: column j of patch t is
-// `patch` * t + `column` * j elements behind where the rows begin. It is number first + 2 * t + j
-// of `size`; columns outside, and rows without an address, are read as 0 and not written.
+// Where the elements of patches are, channels behind each other: column j of patch t is
+// `patch` * t + `column` * j elements behind where the rows begin. With r results of a tile across
+// it is number first + r * t + j of `size`; columns outside, and rows without an address, are read
+// as 0 and not written.
 template <class T>
 struct WinogradSide {
   T* rows[6] = {};
   ptrdiff_t column = 0, patch = 0;
   int64_t first = 0, size = INT64_MAX;
 };
-// Neighbours along a line, the next one two columns behind the one before.
+// Neighbours along a line, the next one as many columns behind the one before as a tile has results
+// across.
 struct WinogradLine {
   WinogradSide<const float> from;
   WinogradSide<float> to;
@@ -31,13 +34,15 @@ struct WinogradLine {
   size_t channels = 0;
 };
 using WinogradInstruction = void (*)(const WinogradLine& line);
-// For the host ISA in use. REQUIRES 3 or 5 taps.
-KEEL_API WinogradInstruction find_winograd(WinogradStep step, int64_t taps);
+// For the host ISA in use and tiles of that form.
+KEEL_API WinogradInstruction find_winograd(WinogradStep step, const WinogradForm& form);
 
-// C = A B for each of `points` triples of matrices, or C += A B. Element (i, p) of A is at a[i *
+// C = A B for each of `points` triples of matrices, or C += A B, where sums of kTermsOfASum terms
+// are summed again: errors of sums that reach over many channels or tiles are smaller so. Element
+// (i, p) of A is at a[i *
 // a_row + p * a_step]. Rows of B and C have room for whole vectors, up to a multiple of
 // kProductColumns columns; what is there behind the last column does not matter.
-inline constexpr size_t kProductColumns = 16;
+inline constexpr size_t kProductColumns = 16, kTermsOfASum = 8;
 struct PointProducts {
   size_t points = 0;
   const float* a = nullptr;

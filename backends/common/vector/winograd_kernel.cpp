@@ -32,8 +32,8 @@ class WinogradKernel final : public Kernel {
         b_at_(fused.source(matrices_.b.input).value()),
         outputs_at_(fused.node().inputs().size()),
         workspace_at_(outputs_at_ + fused.node().types().size()),
-        transform_weights_(find_winograd(WinogradStep::kWeights, form_.taps)),
-        transform_results_(find_winograd(WinogradStep::kResults, form_.taps)),
+        transform_weights_(find_winograd(WinogradStep::kWeights, form_)),
+        transform_results_(find_winograd(WinogradStep::kResults, form_)),
         multiply_(find_point_products()),
         reports_status_(saturate_f16 && computes_f16(fused.node())) {
     cut_pieces();
@@ -44,7 +44,7 @@ class WinogradKernel final : public Kernel {
     scratch_ = input_bytes() + sums_.bytes();
     if (!fused.has_epilogue()) return;
     epilogue_.emplace(fused, instruction_lookup(saturate_f16), make_softmax_rows, form_.columns);
-    const int64_t pixels = lines_of_piece_ * form_.outputs * form_.windows.axes[1].windows;
+    const int64_t pixels = lines_of_piece_ * form_.outputs[0] * form_.windows.axes[1].windows;
     values_ =
         align_up(static_cast<size_t>(pixels * form_.columns) * sizeof(float), kWinogradAlignment);
     scratch_ += values_ +
@@ -221,7 +221,7 @@ KernelPlan plan_winograd(const AnchoredNode& node, bool saturate_f16) {
   const WinogradForm form = *form_of(node);
   if (form.sums_windows) return plan_winograd_weights(node, form, saturate_f16);
   return plan_of(std::make_unique<WinogradKernel>(node, form, saturate_f16),
-                 "transformed tiles of 2 x 2 results");
+                 "transformed tiles of " + results_of_tile(form));
 }
 
 }  // namespace keel::vector

@@ -23,8 +23,12 @@ size_t PointMatrices::bytes() const {
   return align_up(points * point * sizeof(float), kWinogradAlignment);
 }
 
+std::string results_of_tile(const WinogradForm& form) {
+  return std::to_string(form.outputs[0]) + " x " + std::to_string(form.outputs[1]) + " results";
+}
+
 WinogradTiles::WinogradTiles(WinogradForm form)
-    : form_(std::move(form)), transform_(find_winograd(WinogradStep::kInput, form_.taps)) {}
+    : form_(std::move(form)), transform_(find_winograd(WinogradStep::kInput, form_)) {}
 
 int64_t WinogradTiles::lines_of(int64_t tiles) const {
   return std::clamp<int64_t>(tiles / form_.tiles[1], 1, form_.lines());
@@ -44,14 +48,14 @@ void WinogradTiles::bring_images(const float* images, const Piece& piece, const 
   call.channels = static_cast<size_t>(form_.channels);
   call.patches = form_.tiles[1];
   call.from.column = across.pitch;
-  call.from.patch = across.pitch * form_.outputs;
+  call.from.patch = across.pitch * form_.outputs[1];
   call.from.first = across.first;
   call.from.size = across.size;
   call.to.patch = static_cast<ptrdiff_t>(at.row);
   for (int64_t line = piece.begin; line < piece.end; ++line) {
     const float* image = images + line / form_.tiles[0] * form_.windows.image_pitch;
-    for (int64_t i = 0; i < form_.points(); ++i) {
-      const int64_t y = down.first + line % form_.tiles[0] * form_.outputs + i;
+    for (int64_t i = 0; i < form_.points(0); ++i) {
+      const int64_t y = down.first + line % form_.tiles[0] * form_.outputs[0] + i;
       call.from.rows[i] =
           down.inside(y) ? image + y * down.pitch + across.first * across.pitch : nullptr;
     }
@@ -63,9 +67,9 @@ void WinogradTiles::bring_images(const float* images, const Piece& piece, const 
 
 WinogradTiles::Pixels WinogradTiles::pixels_of(int64_t line) const {
   const auto& [down, across] = form_.windows.axes;
-  const int64_t y = line % form_.tiles[0] * form_.outputs;
+  const int64_t y = line % form_.tiles[0] * form_.outputs[0];
   return {(line / form_.tiles[0] * down.windows + y) * across.windows,
-          std::min(form_.outputs, down.windows - y)};
+          std::min(form_.outputs[0], down.windows - y)};
 }
 
 }  // namespace keel::vector

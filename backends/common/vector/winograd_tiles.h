@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "keel/backends/common/kernel.h"
 #include "keel/backends/common/vector/winograd.h"
@@ -25,6 +26,9 @@ struct PointMatrices {
   size_t points = 0, row = 0, point = 0;  // their number; elements from one to the next
 };
 
+// Returns the size of a tile as a launch names it: "2 x 4 results".
+std::string results_of_tile(const WinogradForm& form);
+
 class WinogradTiles {
  public:
   // Lines of tiles [begin, end).
@@ -39,7 +43,7 @@ class WinogradTiles {
   explicit WinogradTiles(WinogradForm form);
 
   const WinogradForm& form() const { return form_; }
-  int64_t points() const { return form_.points() * form_.points(); }
+  int64_t points() const { return form_.points(); }
   int64_t count(const Piece& piece) const { return (piece.end - piece.begin) * form_.tiles[1]; }
   // Returns how many lines of tiles, at least one, have about so many tiles.
   int64_t lines_of(int64_t tiles) const;
@@ -56,8 +60,8 @@ class WinogradTiles {
   template <class T>
   void set_points(const PointMatrices& at, T* first, WinogradSide<T>& side) const {
     side.column = static_cast<ptrdiff_t>(at.point);
-    for (int64_t i = 0; i < form_.points(); ++i)
-      side.rows[i] = first + static_cast<size_t>(i * form_.points()) * at.point;
+    for (int64_t i = 0; i < form_.points(0); ++i)
+      side.rows[i] = first + static_cast<size_t>(i * form_.points(1)) * at.point;
   }
   // Patches whose elements are pixels over the windows: two rows, of which a line of tiles at the
   // end of an image may have one.
@@ -65,7 +69,7 @@ class WinogradTiles {
   void set_pixels(int64_t line, T* first, WinogradSide<T>& side) const {
     const int64_t width = form_.windows.axes[1].windows;
     side.column = form_.columns;
-    side.patch = form_.columns * form_.outputs;
+    side.patch = form_.columns * form_.outputs[1];
     side.size = width;
     side.rows[0] = first;
     side.rows[1] = pixels_of(line).rows > 1 ? first + width * form_.columns : nullptr;

@@ -32,8 +32,8 @@ class WinogradWeights final : public Kernel {
         b_at_(fused.source(matrices_.b.input).value()),
         outputs_at_(fused.node().inputs().size()),
         workspace_at_(outputs_at_ + fused.node().types().size()),
-        transform_upstream_(find_winograd(WinogradStep::kUpstream, form_.taps)),
-        transform_gradient_(find_winograd(WinogradStep::kGradient, form_.taps)),
+        transform_upstream_(find_winograd(WinogradStep::kUpstream, form_)),
+        transform_gradient_(find_winograd(WinogradStep::kGradient, form_)),
         multiply_(find_point_products()),
         add_(find_instruction("add", f32, f32)),
         reports_status_(saturate_f16 && computes_f16(fused.node())),
@@ -273,7 +273,7 @@ class WinogradWeights final : public Kernel {
 KernelPlan plan_winograd_weights(const AnchoredNode& node, const WinogradForm& form,
                                  bool saturate_f16) {
   return plan_of(std::make_unique<WinogradWeights>(node, form, saturate_f16),
-                 "transformed tiles of the gradients of 2 x 2 results");
+                 "transformed tiles of the gradients of " + results_of_tile(form));
 }
 
 }  // namespace keel::vector

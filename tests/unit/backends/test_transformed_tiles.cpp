@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,10 +29,10 @@ using testing::Draws;
 using testing::run_case;
 using testing::StepCase;
 
-template <size_t kTaps>
+template <size_t kOutputs, size_t kTaps>
 void check_matrices() {
-  constexpr WinogradMatrices<2, kTaps> m;
-  constexpr size_t kPoints = kTaps + 1;
+  constexpr WinogradMatrices<kOutputs, kTaps> m;
+  constexpr size_t kPoints = kOutputs + kTaps - 1;
   for (int64_t seed = 1; seed < 20; ++seed) {
     std::array<double, kTaps> g{};
     std::array<double, kPoints> d{};
@@ -39,7 +40,7 @@ void check_matrices() {
       g[i] = static_cast<double>((seed * 7 + 3 * static_cast<int64_t>(i)) % 11 - 5);
     for (size_t i = 0; i < kPoints; ++i)
       d[i] = static_cast<double>((seed * 5 + 4 * static_cast<int64_t>(i)) % 13 - 6);
-    for (size_t o = 0; o < 2; ++o) {
+    for (size_t o = 0; o < kOutputs; ++o) {
       double got = 0, expected = 0;
       for (size_t p = 0; p < kPoints; ++p) {
         double of_g = 0, of_d = 0;
@@ -120,11 +121,15 @@ void check_sums(const TiledConv& conv, const std::vector<Tensor>& got,
   }
 }
 
-// Whether the node is computed by tiles, of one with these operands.
-bool has_form(const Conv2dAttributes& options, const Shape& x, const Shape& w, DType dtype = f32) {
+// How a convolution of these operands is computed by tiles.
+std::optional<WinogradForm> form_of(const Conv2dAttributes& options, const Shape& x, const Shape& w,
+                                    DType dtype = f32) {
   Graph g;
   const Value y = conv2d(g.input("x", dtype, x), g.input("w", dtype, w), options);
-  return winograd_form(product_matrices(y.node()), dtype).has_value();
+  return winograd_form(product_matrices(y.node()), dtype);
+}
+bool has_form(const Conv2dAttributes& options, const Shape& x, const Shape& w, DType dtype = f32) {
+  return form_of(options, x, w, dtype).has_value();
 }
 
 Value weight_gradient(const Value& x, const Value& dy, Conv2dAttributes options, int64_t taps,
@@ -150,8 +155,9 @@ bool sums_by_tiles(const Shape& x, int64_t out, int64_t taps, int64_t parts = 1)
 TEST_SUITE_BEGIN("unit");
 
 TEST_CASE("transformed tiles: the matrices give the sums over taps") {
-  check_matrices<3>();
-  check_matrices<5>();
+  check_matrices<2, 3>();
+  check_matrices<2, 5>();
+  check_matrices<4, 5>();
 }
 
 TEST_CASE("transformed tiles: random shapes agree with plain sums on any number of threads") {
@@ -192,6 +198,22 @@ TEST_CASE("transformed tiles: which convolutions go so") {
   CHECK_FALSE(has_form({.padding = "same", .layout = "NCHW"}, {2, 16, 8, 8}, {16, 16, 3, 3}));
   CHECK_FALSE(has_form({.padding = "same", .algorithm = "direct"}, {2, 8, 8, 16}, {3, 3, 16, 16}));
   CHECK_FALSE(has_form(same, {2, 8, 8, 16}, {3, 3, 16, 16}, bf16));
+}
+
+TEST_CASE("transformed tiles: the tiles are those of the fewest multiplications") {
+  const Conv2dAttributes same{.padding = "same"};
+  struct Case {
+    int64_t height, width, taps, results;  // of a tile, across
+  };
+  // With 5 taps 8 results across are 4 tiles of 36 points or 2 of 48, and 2 are one of either.
+  for (const Case& c :
+       {Case{8, 14, 3, 2}, {8, 8, 5, 4}, {8, 14, 5, 4}, {8, 9, 5, 4}, {8, 2, 5, 2}}) {
+    CAPTURE(c.width);
+    CAPTURE(c.taps);
+    const auto form = form_of(same, {2, c.height, c.width, 16}, {c.taps, c.taps, 16, 16});
+    REQUIRE(form);
+    CHECK(form->outputs == std::array<int64_t, 2>{2, c.results});
+  }
 }
 
 TEST_CASE("transformed tiles: which gradients of weights go so follows from one part") {
