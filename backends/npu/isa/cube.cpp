@@ -164,14 +164,14 @@ DType multiplied(DType stored, DType round_to) {
   return stored == f32 || stored == u8 ? round_to : stored;
 }
 
-// Windows are copied for the kernels of pairs, which takes longer than these gain where channels
-// are few: there, they are widened and multiplied where they lie.
+// Windows are copied for the kernels of pairs and tiles, which takes longer than these gain where
+// channels are few: there, they are widened and multiplied where they lie.
 bool has_few_channels(const CubeProblem& p) {
   constexpr int64_t kFew = 16;
   return p.a_windows && p.a_windows->channels <= kFew && p.a != u8;
 }
 
-// Returns the kernels of pairs that are meant, or nothing where operands are widened.
+// Returns the kernels of pairs or tiles that are meant, or nothing where operands are widened.
 const CubeKernels* kernels_of_pairs(vector::ProductKernel kernel) {
   if (kernel == vector::ProductKernel::kTiles) return bf16_cube_kernels(PairsOfBf16::kTiles);
   if (kernel == vector::ProductKernel::kPairs) return bf16_cube_kernels(PairsOfBf16::kVectors);
@@ -206,8 +206,7 @@ CubePlan plan_cube(const CubeProblem& problem) {
   auto kernel = ProductKernel::kWidening;
   if (multiplied(problem.a, problem.round_to) == bf16)
     kernel = product_kernels().of(cube_shape_class(problem));
-  if (kernel == ProductKernel::kPairs && has_few_channels(problem))
-    kernel = ProductKernel::kWidening;
+  if (has_few_channels(problem)) kernel = ProductKernel::kWidening;
   return plan_cube_by(problem, kernel);
 }
 

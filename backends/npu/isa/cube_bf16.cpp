@@ -17,6 +17,7 @@
 // After foreach_target.h.
 #include "hwy/highway.h"
 
+#include "keel/backends/common/vector/host_isa.h"
 #include "keel/backends/npu/isa/cube_kernels.h"
 #include "keel/backends/npu/isa/cube_pairs-inl.h"
 #include "keel/backends/npu/isa/cube_tall_skinny_columns-inl.h"
@@ -44,9 +45,11 @@ template <int kTile>
 HWY_INLINE void zero_tile() {
   asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
 }
+// Rows of the tile lie `stride` elements apart.
 template <int kTile>
-HWY_INLINE void load_tile_from(const uint16_t* from) {
-  asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(64L), "i"(kTile) : "memory");
+HWY_INLINE void load_tile_from(const uint16_t* from, size_t stride) {
+  const size_t bytes = stride * sizeof(uint16_t);
+  asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(bytes), "i"(kTile) : "memory");
 }
 template <int kTile>
 HWY_INLINE void store_tile_to(float* to, size_t stride) {
@@ -64,30 +67,63 @@ void begin_tiles() {
 }
 void end_tiles() { asm volatile("tilerelease" : : : "memory"); }
 
-void multiply_amx(const void* a, const void* b, size_t, size_t, size_t length, float* to,
-                  size_t stride) {
-  const auto* left = static_cast<const uint16_t*>(a);
-  const auto* right = static_cast<const uint16_t*>(b);
+// The sums of 32 x 32 of C are in four tiles.
+HWY_INLINE void clear_tiles() {
   zero_tile<0>();
   zero_tile<1>();
   zero_tile<2>();
   zero_tile<3>();
-  for (size_t k = 0; k < length; k += kTileDepth) {
-    load_tile_from<4>(left);
-    load_tile_from<6>(right);
-    load_tile_from<7>(right + kTileElements);
-    multiply_tiles<0, 4, 6>();
-    load_tile_from<5>(left + kTileElements);
-    multiply_tiles<1, 4, 7>();
-    multiply_tiles<2, 5, 6>();
-    multiply_tiles<3, 5, 7>();
-    left += 2 * kTileElements;
-    right += 2 * kTileElements;
-  }
+}
+HWY_INLINE void store_tiles(float* to, size_t stride) {
   store_tile_to<0>(to, stride);
   store_tile_to<1>(to + kTileRows, stride);
   store_tile_to<2>(to + kTileRows * stride, stride);
   store_tile_to<3>(to + kTileRows * stride + kTileRows, stride);
+}
+// kTileDepth of k: the first rows of A and those behind them, `step` elements apart, and two tiles
+// of packed B.
+HWY_INLINE void add_tiles(const uint16_t* upper, const uint16_t* lower, size_t step,
+                          const uint16_t* right) {
+  load_tile_from<4>(upper, step);
+  load_tile_from<6>(right, kTileDepth);
+  load_tile_from<7>(right + kTileElements, kTileDepth);
+  multiply_tiles<0, 4, 6>();
+  load_tile_from<5>(lower, step);
+  multiply_tiles<1, 4, 7>();
+  multiply_tiles<2, 5, 6>();
+  multiply_tiles<3, 5, 7>();
+}
+
+void multiply_amx(const void* a, const void* b, size_t, size_t, size_t length, float* to,
+                  size_t stride) {
+  const auto* left = static_cast<const uint16_t*>(a);
+  const auto* right = static_cast<const uint16_t*>(b);
+  clear_tiles();
+  for (size_t k = 0; k < length; k += kTileDepth) {
+    add_tiles(left, left + kTileElements, kTileDepth, right);
+    left += 2 * kTileElements;
+    right += 2 * kTileElements;
+  }
+  store_tiles(to, stride);
+}
+
+// Rows of A are loaded into tiles where they are stored.
+void multiply_amx_stored(const StoredRows& a, const void* b, size_t, size_t length, float* to,
+                         size_t stride) {
+  const auto* left = static_cast<const uint16_t*>(a.rows);
+  const auto* right = static_cast<const uint16_t*>(b);
+  clear_tiles();
+  size_t k = 0;
+  for (; k + kTileDepth <= length; k += kTileDepth) {
+    add_tiles(left, left + kTileRows * a.stride, a.stride, right);
+    left += kTileDepth;
+    right += 2 * kTileElements;
+  }
+  if (k < length) {
+    const auto* rest = static_cast<const uint16_t*>(a.rest);
+    add_tiles(rest, rest + kTileElements, kTileDepth, right);
+  }
+  store_tiles(to, stride);
 }
 
 // A few rows of C: sums += the products of a pair of k, broadcast from A, with two vectors of B.
@@ -233,6 +269,11 @@ void multiply_parts(const PartsCall& call) {
   }
 }
 
+void round_by_instruction(CubeKernels& kernels) {
+  kernels.pack_a = &pack_tiles<false, RoundByInstruction>;
+  kernels.pack_b = &pack_tiles<true, RoundByInstruction>;
+}
+
 }  // namespace
 
 void fill_bf16_kernels(CubeKernels& kernels, PairsOfBf16 kind) {
@@ -246,16 +287,17 @@ void fill_bf16_kernels(CubeKernels& kernels, PairsOfBf16 kind) {
   switch (kind) {
     case PairsOfBf16::kTiles:
       kernels.multiply = &multiply_amx;
+      kernels.multiply_stored = &multiply_amx_stored;
       kernels.multiply_parts = &multiply_parts<&multiply_amx>;
       kernels.begin = &begin_tiles;
       kernels.end = &end_tiles;
+      if (vector::has_bf16_dot_products()) round_by_instruction(kernels);
       return;
     case PairsOfBf16::kVectors:
       kernels.multiply = &multiply_vectors;
       kernels.multiply_stored = &multiply_vectors_stored;
       kernels.multiply_parts = &multiply_parts<&multiply_vectors>;
-      kernels.pack_a = &pack_tiles<false, RoundByInstruction>;
-      kernels.pack_b = &pack_tiles<true, RoundByInstruction>;
+      round_by_instruction(kernels);
       kernels.pack_columns = &PairOperands::pack_columns;
       kernels.column_multiple = kTileDepth;
       kernels.tall_skinny_rows = &tall_skinny_rows<PairOperands>;

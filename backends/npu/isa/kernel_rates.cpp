@@ -60,17 +60,30 @@ CubeProblem problem_of(ShapeClass shape, DType dtype) {
       p.m = p.n = p.k = 64;
       break;
   }
-  // Trainings keep right operands packed where they can.
+  // Few columns are those of a first layer, which loads bytes; and that of a training, which keeps
+  // right operands packed where it can.
+  const bool first_layer = shape == ShapeClass::kRows || shape == ShapeClass::kColumns;
+  if (first_layer && dtype != f16) {
+    p.a = u8;
+    p.round_to = dtype;
+  }
   p.packed_b = dtype == bf16 && cube_takes_packed(p);
   return p;
 }
 
-// Small numbers of both signs: some processors multiply zeros faster.
+vector::ByteMap scaled_bytes(DType round_to) {
+  float table[256];
+  for (int i = 0; i < 256; ++i) table[i] = static_cast<float>(i) / 255.0f;
+  return vector::make_byte_map(table, round_to);
+}
+
+// Bytes, or small numbers of both signs: some processors multiply zeros faster.
 void fill(void* to, DType dtype, size_t count) {
   uint32_t state = 12345;
   for (size_t i = 0; i < count; ++i) {
     state = state * 1664525u + 1013904223u;
     const float value = static_cast<float>(state >> 8) / 16777216.0f - 0.5f;
+    if (dtype == u8) static_cast<uint8_t*>(to)[i] = static_cast<uint8_t>(state >> 24);
     if (dtype == f32) static_cast<float*>(to)[i] = value;
     if (dtype == f16) static_cast<Half*>(to)[i] = Half(value);
     if (dtype == bf16) static_cast<BFloat16*>(to)[i] = BFloat16(value);
@@ -81,10 +94,11 @@ void fill(void* to, DType dtype, size_t count) {
 class Probe {
  public:
   explicit Probe(const KernelRate& cell)
-      : plan_(plan_cube_by(problem_of(cell.shape, cell.dtype), cell.kernel)) {
+      : plan_(plan_cube_by(problem_of(cell.shape, cell.dtype), cell.kernel)),
+        bytes_(scaled_bytes(plan_.problem.round_to)) {
     const CubeProblem& p = plan_.problem;
-    a_ = operand(p.m * p.k);
-    b_ = operand(p.k * p.n);
+    a_ = operand(p.a, p.m * p.k);
+    b_ = operand(p.b, p.k * p.n);
     if (p.packed_b) {
       const auto stored = std::exchange(b_, allocate_host_buffer(cube_packed_bytes(plan_)));
       cube_pack(plan_, stored->address(), p.n, {0, p.k, 0, p.n}, b_->address());
@@ -102,6 +116,7 @@ class Probe {
     args.b_stride = p.n;
     args.c = static_cast<float*>(c_->address());
     args.c_stride = p.n;
+    args.bytes = &bytes_;
     for (int i = 0; i < kAtOnce; ++i) {
       const auto start = Clock::now();
       cube_block(plan_, args, {0, p.m, 0, p.n}, scratch_->address());
@@ -115,13 +130,14 @@ class Probe {
   }
 
  private:
-  std::shared_ptr<Buffer> operand(size_t count) const {
-    auto buffer = allocate_host_buffer(count * size_of(plan_.problem.a));
-    fill(buffer->address(), plan_.problem.a, count);
+  static std::shared_ptr<Buffer> operand(DType dtype, size_t count) {
+    auto buffer = allocate_host_buffer(count * size_of(dtype));
+    fill(buffer->address(), dtype, count);
     return buffer;
   }
 
   CubePlan plan_;
+  vector::ByteMap bytes_;  // of a = u8
   std::shared_ptr<Buffer> a_, b_, c_, scratch_;
   double least_ = std::numeric_limits<double>::max();  // seconds
 };

@@ -16,7 +16,7 @@
 namespace keel::npu {
 namespace {
 
-constexpr int64_t kFormat = 1;
+constexpr int64_t kFormat = 2;
 constexpr uint64_t kMostBytes = uint64_t{64} << 10;
 constexpr double kMostGflops = 1e7;
 constexpr std::chrono::milliseconds kLongestWait{10'000}, kWaitStep{2};
