@@ -3,6 +3,7 @@
 
 #include "keel/ops/elementwise.h"
 #include "keel/ops/elementwise_rules.h"
+#include "keel/ops/masked_gradient.h"
 #include "keel/ops/scalar_rules.h"
 
 namespace keel {
@@ -71,16 +72,15 @@ void register_numbers(OpTable& table) {
        .gradient = gradient_of([](const Flow& f) { return f.times(f.g, f.times(f.x, 2)); }),
        .cheap = true},
       [](auto x) { return scalar::mul(x, x); });
-  add_unary<kNumbers>(table,
-                      {.name = "relu",
-                       .summary = "the larger of x and 0; NaN stays NaN",
-                       // y says so as well as x, and is kept for others anyway.
-                       .gradient = gradient_of([](const Flow& f) {
-                         return select(greater(f.y, 0, f.site), f.g, 0, f.site);
-                       }),
-                       .cheap = true,
-                       .draw_a = draw_separated()},
-                      [](auto x) { return scalar::relu(x); });
+  add_unary<kNumbers>(
+      table,
+      {.name = "relu",
+       .summary = "the larger of x and 0; NaN stays NaN",
+       // y says so as well as x, and is kept for others anyway.
+       .gradient = gradient_of([](const Flow& f) { return where_positive(f.y, f.g, f.site); }),
+       .cheap = true,
+       .draw_a = draw_separated()},
+      [](auto x) { return scalar::relu(x); });
 }
 
 void register_exponentials(OpTable& table) {

@@ -10,6 +10,7 @@
 
 #include "keel/core/base/random.h"
 #include "keel/graph/autodiff/gradient.h"
+#include "keel/graph/passes/passes.h"
 
 #include "ops_for_tests.h"
 
@@ -192,6 +193,43 @@ TEST_CASE("the gradient of max_pool2d goes to the first of those that tie") {
     CHECK(gradient_of({kNone, kNone}, where) == Doubles{2, 0});
     // NaN counts as the largest.
     CHECK(gradient_of({5, nan, nan, 1}, where) == Doubles{0, 3, 1, 0});
+  }
+}
+
+TEST_CASE("the gradient of a relu that is pooled is masked where it is small") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const MaxPool2dAttributes apart{{1, 2}, {1, 2}}, overlapping{{1, 3}, {1, 1}, "same"};
+  struct Case {
+    MaxPool2dAttributes pool;
+    Doubles x, dy, dx;
+  };
+  const std::vector<Case> cases = {
+      {apart, {-1, -2, 3, 1, 0, -0.0, 2, 2}, {10, 20, 30, 40}, {0, 0, 20, 0, 0, 0, 40, 0}},
+      {apart, {nan, 1, -1, nan}, {1, nan}, {0, 0, 0, 0}},
+      {apart, {-1, -1, 4, 4}, {nan, 2}, {0, 0, 2, 0}},
+      {overlapping, {2, -1, 5}, {1, 10, 100}, {1, 0, 110}},
+      {overlapping, {-2, -1, -5}, {1, 10, 100}, {0, 0, 0}}};
+  for (const Case& c : cases) {
+    CAPTURE(c.x);
+    Graph g;
+    const auto row_of = [](const Doubles& values) {
+      Tensor t(f32, {1, 1, static_cast<int64_t>(values.size()), 1});
+      for (size_t i = 0; i < values.size(); ++i) t.set(static_cast<int64_t>(i), values[i]);
+      return t;
+    };
+    const Tensor x = row_of(c.x);
+    const Value v = g.input("x", f32, x.shape());
+    const Value pooled = max_pool2d(relu(v), c.pool);
+    const Value dx = gradients(sum(pooled * g.constant(row_of(c.dy))), {v})[0];
+    for (const char* where : {"ref:0", "cpu:0", "npu:0"}) {
+      CAPTURE(std::string(where));
+      Session session(g, device(where));
+      CHECK(elements(session.run({dx}, {{v, x}}).at(0)) == c.dx);
+    }
+    const auto expanded =
+        specialise({.graph = &g, .fetches = {dx}, .input_types = {{"x", x.type()}}});
+    for (const Node& node : expanded->nodes())
+      if (node.op_name() == "select") CHECK(node.type().shape == pooled.shape());
   }
 }
 
