@@ -46,8 +46,10 @@ collect() {
     *) echo "failed ($code): $*" >&2; exit 1 ;;
   esac
 }
+# glibc would give blocks of this size back and have them faulted in again, which is a third of libtorch's time for lenet.
+keep_memory() { MALLOC_MMAP_THRESHOLD_=4000000000 MALLOC_TRIM_THRESHOLD_=8000000000 "$@"; }
 bound() { # THREADS COMMAND...: for peers on OpenMP
-  OMP_NUM_THREADS=$1 OPENBLAS_NUM_THREADS=$1 OMP_PROC_BIND=true OMP_PLACES=cores LD_LIBRARY_PATH=$openblas "${@:2}"
+  keep_memory env OMP_NUM_THREADS=$1 OPENBLAS_NUM_THREADS=$1 OMP_PROC_BIND=true OMP_PLACES=cores LD_LIBRARY_PATH=$openblas "${@:2}"
 }
 torch() { # NAME step|accuracy TASK THREADS STEPS|SEED [DATA [BATCH]]: also the memory, which is its last word
   [ -n "$with_torch" ] || return 0
