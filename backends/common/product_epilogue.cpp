@@ -137,7 +137,7 @@ uint32_t ProductEpilogue::run(void* const* args, void* values, const TileRectang
   for (const Rows& rows : rows_) {
     void* arguments[kMostTileArguments];
     for (size_t i = 0; i < rows.arguments.size(); ++i) arguments[i] = at[rows.arguments[i]];
-    rows.op->run(arguments, piece.row, piece.row + piece.rows);
+    rows.op->run(arguments, piece.row, piece.row + piece.rows, /*scratch=*/nullptr);
   }
   return status;
 }

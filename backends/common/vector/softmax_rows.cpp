@@ -8,8 +8,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "keel/backends/common/vector/instructions.h"
 #include "keel/backends/common/vector/softmax.h"
@@ -37,11 +35,6 @@ std::optional<Kind> find_kind(const Node& node) {
   return static_cast<Kind>(op - std::begin(kOps));
 }
 
-int64_t rows_of(const Node& node) {
-  const Shape& shape = node.input(0).shape();
-  return shape.back() == 0 ? 0 : shape.num_elements() / shape.back();
-}
-
 // REQUIRES one of them.
 Kind kind_of(const Node& node) { return find_kind(node).value(); }
 
@@ -53,7 +46,7 @@ class SoftmaxRows final : public RowOp {
         instruction_(kind_of(node) == Kind::kSoftmax ? find_softmax(node.type().dtype)
                                                      : find_log_softmax(node.type().dtype)) {}
 
-  void run(void* const* args, int64_t begin, int64_t end) const override {
+  void run(void* const* args, int64_t begin, int64_t end, void*) const override {
     SoftmaxCall call;
     call.src = static_cast<const char*>(args[0]) + begin * row_bytes_;
     call.dst = static_cast<char*>(args[1]) + begin * row_bytes_;
@@ -70,18 +63,21 @@ class SoftmaxRows final : public RowOp {
 bool is_half(const Node& node) { return node.type().dtype == f16 || node.type().dtype == bf16; }
 
 // Rows of f16 or bf16: some at a time are widened to f32, computed and rounded once.
-class HalfSoftmax {
+class HalfSoftmaxRows final : public RowOp {
  public:
-  explicit HalfSoftmax(const Node& node)
+  explicit HalfSoftmaxRows(const Node& node)
       : columns_(static_cast<size_t>(node.input(0).shape().back())),
         widen_(find_instruction("cast", node.type().dtype, f32)),
         narrow_(find_instruction("cast", f32, node.type().dtype)),
         instruction_(kind_of(node) == Kind::kSoftmax ? find_softmax(f32) : find_log_softmax(f32)) {}
 
-  // Floats that the rows at hand take.
-  size_t scratch() const { return rows_together() * columns_; }
+  size_t scratch_bytes(int64_t rows) const override {
+    return std::min(rows_together(), static_cast<size_t>(rows)) * columns_ * sizeof(float);
+  }
 
-  void run(const uint16_t* src, uint16_t* dst, int64_t begin, int64_t end, float* scratch) const {
+  void run(void* const* args, int64_t begin, int64_t end, void* scratch) const override {
+    const auto* src = static_cast<const uint16_t*>(args[0]);
+    auto* dst = static_cast<uint16_t*>(args[1]);
     for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end);) {
       const size_t rows = std::min(rows_together(), static_cast<size_t>(end) - row);
       VectorCall cast;
@@ -107,31 +103,6 @@ class HalfSoftmax {
   SoftmaxInstruction instruction_;
 };
 
-// Each block has room of its own in the workspace.
-class HalfSoftmaxKernel final : public Kernel {
- public:
-  HalfSoftmaxKernel(const Node& node, int64_t rows_of_block)
-      : softmax_(node), rows_(rows_of(node)), rows_of_block_(rows_of_block) {}
-
-  int blocks(int) const override {
-    return static_cast<int>(std::max<int64_t>(1, (rows_ + rows_of_block_ - 1) / rows_of_block_));
-  }
-  size_t workspace_bytes() const {
-    return static_cast<size_t>(blocks(0)) * softmax_.scratch() * sizeof(float);
-  }
-  void run(void* const* args, int, int block) const override {
-    const int64_t begin = std::min(rows_, block * rows_of_block_);
-    const int64_t end = std::min(rows_, begin + rows_of_block_);
-    if (begin == end) return;
-    softmax_.run(static_cast<const uint16_t*>(args[0]), static_cast<uint16_t*>(args[1]), begin, end,
-                 static_cast<float*>(args[2]) + static_cast<size_t>(block) * softmax_.scratch());
-  }
-
- private:
-  HalfSoftmax softmax_;
-  int64_t rows_, rows_of_block_;
-};
-
 bool is_gradient(const Node& node) { return kind_of(node) == Kind::kGradient; }
 
 // The loss of each row, its gradient, or both from one pass over the logits.
@@ -154,7 +125,7 @@ class CrossEntropyRows final : public RowOp {
     }
   }
 
-  void run(void* const* args, int64_t begin, int64_t end) const override {
+  void run(void* const* args, int64_t begin, int64_t end, void*) const override {
     dtype_ == f64 ? run_rows<double>(args, begin, end) : run_rows<float>(args, begin, end);
   }
 
@@ -249,32 +220,16 @@ Support supports_softmax(const Node& node) {
 }
 
 KernelPlan plan_softmax(const Node& node) {
-  const Node* const nodes[] = {&node};
-  const int64_t rows = rows_of_block(node.input(0).shape());
-  KernelPlan plan;
-  if (is_half(node)) {
-    auto kernel = std::make_unique<HalfSoftmaxKernel>(node, rows);
-    plan.workspace_bytes = kernel->workspace_bytes();
-    plan.kernel = std::move(kernel);
-  } else {
-    plan.kernel = make_row_kernel(node, make_softmax_rows(nodes), rows);
-  }
-  plan.block_dim = plan.kernel->blocks(0);
+  KernelPlan plan =
+      plan_row_kernel(node, make_softmax_op(node), rows_of_block(node.input(0).shape()));
   plan.kind = TaskKind::kAiVectorCore;
   return plan;
 }
 
-RowsOfSoftmax rows_of_softmax(const Node& node) {
-  if (is_half(node)) {
-    return [softmax = HalfSoftmax(node)](void* const* args, int64_t begin, int64_t end) {
-      std::vector<float> scratch(softmax.scratch());
-      softmax.run(static_cast<const uint16_t*>(args[0]), static_cast<uint16_t*>(args[1]), begin,
-                  end, scratch.data());
-    };
-  }
+std::unique_ptr<RowOp> make_softmax_op(const Node& node) {
+  if (is_half(node)) return std::make_unique<HalfSoftmaxRows>(node);
   const Node* const nodes[] = {&node};
-  return [op = std::shared_ptr<const RowOp>(make_softmax_rows(nodes))](
-             void* const* args, int64_t begin, int64_t end) { op->run(args, begin, end); };
+  return make_softmax_rows(nodes);
 }
 
 std::span<const std::string_view> softmax_ops() { return kOps; }

@@ -5,8 +5,6 @@
 #ifndef KEEL_BACKENDS_COMMON_VECTOR_SOFTMAX_ROWS_H
 #define KEEL_BACKENDS_COMMON_VECTOR_SOFTMAX_ROWS_H
 
-#include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -23,11 +21,8 @@ KEEL_API Support supports_softmax(const Node& node);
 // REQUIRES supports_softmax.
 KEEL_API KernelPlan plan_softmax(const Node& node);
 
-// Returns what computes rows [begin, end) of the node as the kernel does, with its operands and its
-// result where their row 0 is or would be. Rows of f16 and bf16 take memory in each call. REQUIRES
-// supports_softmax.
-using RowsOfSoftmax = std::function<void(void* const* args, int64_t begin, int64_t end)>;
-KEEL_API RowsOfSoftmax rows_of_softmax(const Node& node);
+// Returns what computes the rows of a node that is a task of its own. REQUIRES supports_softmax.
+KEEL_API std::unique_ptr<RowOp> make_softmax_op(const Node& node);
 
 // A RowOpFactory: null for f16 and bf16, as rows behind a product have no variant that saturates. A
 // loss and its gradient go together.

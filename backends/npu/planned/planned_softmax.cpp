@@ -1,6 +1,9 @@
 // Softmax and its family as planned: rows, whose operands all come to unified buffer.
+#include <memory>
 #include <utility>
+#include <vector>
 
+#include "keel/backends/common/row_op.h"
 #include "keel/backends/common/vector/softmax_rows.h"
 #include "keel/backends/npu/planned/planned_rows.h"
 
@@ -22,8 +25,12 @@ TilePlan tiles(const PlannedRequest& request) {
 
 PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
   const Node& node = request.anchored.node();
-  return make_planned_rows(request, std::move(plan), rows_of(node),
-                           {vector::rows_of_softmax(node)});
+  const std::shared_ptr<const RowOp> op = vector::make_softmax_op(node);
+  const auto make = [op](void* const* at, int64_t begin, int64_t end) {
+    std::vector<char> scratch(op->scratch_bytes(end - begin));
+    op->run(at, begin, end, scratch.data());
+  };
+  return make_planned_rows(request, std::move(plan), rows_of(node), {make});
 }
 
 }  // namespace
