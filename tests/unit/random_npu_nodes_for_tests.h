@@ -171,10 +171,11 @@ inline void draw_integer_product(Graph& g) {
   g.set_outputs({matmul(x, y, {.transpose_a = left, .transpose_b = right})});
 }
 
-inline void draw_rows(Graph& g) {
+inline void draw_rows(Graph& g, const Preset& preset) {
   const Shape shape{pick(1, 300), pick(1, 5) == 5 ? pick(1, 3000) : pick(1, 40)};
-  const Value x = g.input("x", f32, shape);
   if (coin()) {
+    constexpr DType kDrawn[] = {f32, f16, bf16};
+    const Value x = g.input("x", kDrawn[pick(0, preset.bf16 ? 2 : 1)], shape);
     g.set_outputs({coin() ? softmax(x) : log_softmax(x)});
     return;
   }
@@ -374,7 +375,7 @@ inline void draw_node(Graph& g, const Preset& preset) {
     case 3:
       return draw_reduction(g, preset);
     case 4:
-      return draw_rows(g);
+      return draw_rows(g, preset);
     case 5:
     case 6:
       return draw_movement(g, preset);

@@ -65,27 +65,31 @@ Split as_tiles(VectorWork work) {
 }
 
 void cut_rows(const Preset& preset, int64_t row_elements, int64_t elements, int64_t size,
-              Split& split) {
+              int64_t scratch, Split& split) {
   VectorWork& work = split.work;
   const int64_t count = row_elements == 0 ? 0 : elements / row_elements;
   work.units = std::max<int64_t>(1, count);
   work.elements_per_unit = elements / work.units;
-  work.tile_elements = tile_that_fits(preset, 5 * size);
+  // Two buffers for the operand and for the result, and one for what lies between.
+  work.tile_elements = tile_that_fits(preset, 4 * size + std::max(size, scratch));
   // A row that does not fit, with the others that it is computed with, is read a second time.
   const int64_t rows = std::max<int64_t>(2, work.loads + work.stores);
-  if (row_elements > preset.ub_bytes / (rows * size)) work.bytes_in = checked_mul(work.bytes_in, 2);
+  if (row_elements > preset.ub_bytes / (rows * size + scratch))
+    work.bytes_in = checked_mul(work.bytes_in, 2);
   work.aligned = row_elements * size % kRowAlignment == 0 || row_elements * size < kRowAlignment;
   split.limit = Limit::kRows;
   split.reason = std::to_string(count) + (count == 1 ? " row" : " rows");
 }
 
-Split row_work(const Preset& preset, const Node& node, const Type& wide, int64_t row_elements) {
+Split row_work(const Preset& preset, const Node& node, const Type& wide, int64_t row_elements,
+               int64_t scratch) {
   Split split;
   VectorWork& work = split.work;
   add_traffic(node, work);
   work.pass_bytes = passes_of(node) * lane_bytes(wide.dtype);
   work.instructions = passes_of(node);
-  cut_rows(preset, row_elements, wide.shape.num_elements(), size_in_bytes(wide.dtype), split);
+  cut_rows(preset, row_elements, wide.shape.num_elements(), size_in_bytes(wide.dtype), scratch,
+           split);
   return split;
 }
 

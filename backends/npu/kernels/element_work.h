@@ -28,13 +28,15 @@ std::vector<Type> types_of(const Node& node, const std::vector<size_t>& inputs);
 // Work in evenly cut units.
 Split as_tiles(VectorWork work);
 
-// Cuts work over so many elements by rows, each computed by itself; `size` is an element's bytes.
+// Cuts work over so many elements by rows, each computed by itself. `size` is an element's bytes;
+// `scratch` those of unified buffer that rows are computed in besides, for an element.
 void cut_rows(const Preset& preset, int64_t row_elements, int64_t elements, int64_t size,
-              Split& split);
+              int64_t scratch, Split& split);
 
 // Returns an op that computes each row of `row_elements` by itself, `wide` being its widest
-// operand.
-Split row_work(const Preset& preset, const Node& node, const Type& wide, int64_t row_elements);
+// operand. `scratch`: as in cut_rows().
+Split row_work(const Preset& preset, const Node& node, const Type& wide, int64_t row_elements,
+               int64_t scratch = 0);
 
 }  // namespace keel::npu
 

@@ -1,4 +1,5 @@
 // Softmax and its family on the vector unit.
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -22,7 +23,11 @@ KernelPlan plan_softmax(const AnchoredNode& anchored, const PlanRequest&) {
 NodeWork softmax_work(const WorkRequest& request) {
   const Node& node = request.anchored.node();
   const Type type = node.input(0).type();
-  return {{}, {row_work(request.preset, node, type, last_dim(type))}};
+  const int64_t columns = last_dim(type);
+  const auto scratch = static_cast<int64_t>(vector::make_softmax_op(node)->scratch_bytes(1));
+  return {{},
+          {row_work(request.preset, node, type, columns,
+                    divide_up(scratch, std::max<int64_t>(1, columns)))}};
 }
 
 // Logarithms of f16 rows that are far apart are beyond the largest value; every other result is

@@ -113,7 +113,7 @@ NodeWork MeasuredOp::recipe_work(const Preset& preset) const {
   if (recipe_.row > 0) {
     int64_t size = 1;
     for (const Type& type : recipe_.inputs) size = std::max(size, size_in_bytes(type.dtype));
-    cut_rows(preset, recipe_.row, recipe_.elements, size, split);
+    cut_rows(preset, recipe_.row, recipe_.elements, size, /*scratch=*/0, split);
   }
   if (parts_ > 0) {
     work.units = parts_;

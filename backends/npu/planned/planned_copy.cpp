@@ -19,7 +19,7 @@ PlannedLaunch plan_copy_run(std::shared_ptr<const Preset> preset, const Launch& 
     }
   }
   const Type types[] = {Type{u8, Shape{bytes}}};
-  const auto copy = [unit](void* const* at, int64_t begin, int64_t end) {
+  const auto copy = [unit](void* const* at, int64_t begin, int64_t end, void*) {
     std::memcpy(static_cast<char*>(at[1]) + begin * unit,
                 static_cast<const char*>(at[0]) + begin * unit,
                 static_cast<size_t>((end - begin) * unit));

@@ -42,7 +42,7 @@ PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
   const auto check = [checking](void* const* args) {
     if (checking->checks()) checking->check(args);
   };
-  const auto make = [kernel](void* const* at, int64_t begin, int64_t end) {
+  const auto make = [kernel](void* const* at, int64_t begin, int64_t end, void*) {
     std::vector<char> scratch(kernel->scratch_bytes());
     kernel->make(at, begin, end, scratch.data());
   };

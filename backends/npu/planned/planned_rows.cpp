@@ -20,7 +20,7 @@ class PlannedRows final : public CoreRun {
         instructions_(std::move(instructions)),
         saturates_behind_(saturates_behind),
         most_rows_(most_rows()),
-        buffers_(2 * most_rows_ * rows_.bytes_on_core() <= preset().ub_bytes ? 2 : 1) {}
+        buffers_(most_rows_ * rows_.bytes_on_core(2) <= preset().ub_bytes ? 2 : 1) {}
 
  private:
   uint32_t run_blocks(Core& core, void* const* args,
@@ -54,7 +54,8 @@ class PlannedRows final : public CoreRun {
 
   bool is_on_core(size_t operand) const { return operand >= rows_.inputs || rows_.brings_inputs; }
 
-  // Two for each operand, of no bytes where there is nothing of it on the core.
+  // One for each buffer of each operand, of no bytes where there is nothing of it on the core, then
+  // the scratch.
   std::vector<Claim> claims() const {
     std::vector<Claim> claims;
     for (size_t i = 0; i < rows_.bytes.size(); ++i) {
@@ -66,6 +67,8 @@ class PlannedRows final : public CoreRun {
         claims.push_back({CoreBuffer::kUnified, bytes, name + std::to_string(b)});
       }
     }
+    claims.push_back({CoreBuffer::kUnified, static_cast<size_t>(most_rows_) * rows_.scratch,
+                      "what rows are computed in"});
     return claims;
   }
 
@@ -114,7 +117,9 @@ class PlannedRows final : public CoreRun {
                        ? origin_of(walk.core.at(claim_of(i, number)), tile.row, rows_.bytes[i])
                        : walk.args[i]);
     }
-    instructions_.make(at.data(), tile.row, tile.end());
+    char* scratch = walk.core.refill(claim_of(rows_.bytes.size(), 0),
+                                     static_cast<size_t>(tile.rows) * rows_.scratch);
+    instructions_.make(at.data(), tile.row, tile.end(), scratch);
     if (saturates_behind_) {  // ops that are stopped behind their kernel have one result
       walk.status |= vector::stop_at_largest(
           reinterpret_cast<uint16_t*>(walk.core.at(claim_of(rows_.inputs, number))),
@@ -163,15 +168,15 @@ RowLayout rows_of_node(const Node& node, int64_t rows, bool brings) {
   return {inputs, node.types(), rows, brings};
 }
 
-int64_t RowLayout::bytes_on_core() const {
+int64_t RowLayout::bytes_on_core(int64_t buffers) const {
   size_t all = 0;
   for (size_t i = brings_inputs ? 0 : inputs; i < bytes.size(); ++i) all += bytes[i];
-  return static_cast<int64_t>(all);
+  return buffers * static_cast<int64_t>(all) + static_cast<int64_t>(scratch);
 }
 
 TilePlan plan_whole_rows(const PlannedRequest& request, const RowLayout& rows, int64_t columns) {
   VectorWork work = request.launch.split.work;
-  const int64_t fit = request.preset->ub_bytes / std::max<int64_t>(1, 2 * rows.bytes_on_core());
+  const int64_t fit = request.preset->ub_bytes / std::max<int64_t>(1, rows.bytes_on_core(2));
   work.tile_elements = std::min(work.tile_elements, std::max<int64_t>(1, fit) * columns);
   return plan_rows(work, request.launch.price.block_dim, rows.count, columns);
 }
@@ -185,8 +190,8 @@ PlannedLaunch make_planned_rows(const PlannedRequest& request, TilePlan plan, Ro
 
 PlannedLaunch make_planned_rows(CoreLaunch launch, RowLayout rows, RowInstructions instructions,
                                 bool saturates_behind) {
-  if (rows.bytes_on_core() > launch.preset->ub_bytes) {
-    return {nullptr, "a row of " + std::to_string(rows.bytes_on_core()) +
+  if (rows.bytes_on_core(1) > launch.preset->ub_bytes) {
+    return {nullptr, "a row of " + std::to_string(rows.bytes_on_core(1)) +
                          " bytes is longer than the unified buffer of " + launch.preset->name};
   }
   return {std::make_shared<PlannedRows>(std::move(launch), std::move(rows), std::move(instructions),

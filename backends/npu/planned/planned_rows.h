@@ -19,8 +19,9 @@ struct RowLayout {
   // `rows` of them. `brings`: the inputs come to unified buffer; otherwise they are read where they
   // lie, as transfers read what they scatter.
   RowLayout(std::span<const Type> inputs, std::span<const Type> outputs, int64_t rows, bool brings);
-  // Returns the bytes of a row of all that is in unified buffer, each once.
-  int64_t bytes_on_core() const;
+  // Returns the bytes that a row takes in unified buffer, with so many buffers for each operand and
+  // result that is there.
+  int64_t bytes_on_core(int64_t buffers) const;
   // Returns the element that the row of an operand begins with; its others follow `step` apart.
   int64_t first_element(size_t operand, int64_t row) const {
     return row / step * step * elements[operand] + row % step;
@@ -33,20 +34,22 @@ struct RowLayout {
   std::vector<int64_t> elements;
   std::vector<size_t> bytes;  // of a row
   std::vector<size_t> sizes;  // of an element
+  size_t scratch = 0;         // bytes of a row that its instructions work in besides, in one buffer
 };
 
 // The parts of a node's.
 RowLayout rows_of_node(const Node& node, int64_t rows, bool brings);
 
 struct RowInstructions {
-  // Computes rows [begin, end). `at` has for each argument where its row 0 is or would be.
-  std::function<void(void* const* at, int64_t begin, int64_t end)> make;
+  // Computes rows [begin, end). `at` has for each argument where its row 0 is or would be;
+  // `scratch` is in unified buffer and has what the layout asks for.
+  std::function<void(void* const* at, int64_t begin, int64_t end, void* scratch)> make;
   // Where it is set, looks at the arguments before the first tile and throws Error.
   std::function<void(void* const* args)> check = {};
 };
 
 // As many whole rows of `columns` elements as the prices' tile has room for, where unified buffer
-// also has room for what comes with each row twice.
+// also has room for what comes with each row twice and for its scratch.
 TilePlan plan_whole_rows(const PlannedRequest& request, const RowLayout& rows, int64_t columns);
 
 // There is no run where not even one row fits in unified buffer: the prices read a longer row

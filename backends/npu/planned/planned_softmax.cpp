@@ -1,7 +1,7 @@
-// Softmax and its family as planned: rows, whose operands all come to unified buffer.
+// Softmax and its family as planned: rows, whose operands all come to unified buffer, beside the
+// f32 rows that 16-bit ones are computed in.
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "keel/backends/common/row_op.h"
 #include "keel/backends/common/vector/softmax_rows.h"
@@ -12,25 +12,26 @@ namespace {
 
 int64_t columns_of(const Node& node) { return node.input(0).shape().back(); }
 
-RowLayout rows_of(const Node& node) {
+RowLayout rows_of(const Node& node, const RowOp& op) {
   const int64_t columns = columns_of(node);
   const int64_t elements = node.input(0).shape().num_elements();
-  return rows_of_node(node, columns == 0 ? 0 : elements / columns, /*brings=*/true);
+  RowLayout rows = rows_of_node(node, columns == 0 ? 0 : elements / columns, /*brings=*/true);
+  rows.scratch = op.scratch_bytes(1);
+  return rows;
 }
 
 TilePlan tiles(const PlannedRequest& request) {
   const Node& node = request.anchored.node();
-  return plan_whole_rows(request, rows_of(node), columns_of(node));
+  return plan_whole_rows(request, rows_of(node, *vector::make_softmax_op(node)), columns_of(node));
 }
 
 PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
   const Node& node = request.anchored.node();
   const std::shared_ptr<const RowOp> op = vector::make_softmax_op(node);
-  const auto make = [op](void* const* at, int64_t begin, int64_t end) {
-    std::vector<char> scratch(op->scratch_bytes(end - begin));
-    op->run(at, begin, end, scratch.data());
+  const auto make = [op](void* const* at, int64_t begin, int64_t end, void* scratch) {
+    op->run(at, begin, end, scratch);
   };
-  return make_planned_rows(request, std::move(plan), rows_of(node), {make});
+  return make_planned_rows(request, std::move(plan), rows_of(node, *op), {make});
 }
 
 }  // namespace

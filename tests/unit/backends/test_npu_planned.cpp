@@ -223,6 +223,14 @@ TEST_CASE("npu planned: which ops are carried out") {
       {"add", [](Graph& g) { return input(g) + 1.0f; }},
       {"sum", [](Graph& g) { return sum(input(g), {0}); }},
       {"softmax", [](Graph& g) { return softmax(input(g)); }},
+      {"softmax in f16",
+       [](Graph& g) {
+         return softmax(g.input("x", f16, {20, 6}));
+       }},
+      {"log_softmax in bf16",
+       [](Graph& g) {
+         return log_softmax(g.input("x", bf16, {20, 6}));
+       }},
       {"matmul",
        [](Graph& g) {
          return matmul(input(g), g.input("y", f32, {6, 5}));
@@ -338,6 +346,40 @@ TEST_CASE("npu planned: a tile that is too large for its buffer is found") {
   CHECK(contains(error_of_tiling(with(256, 16, 256, 1)), "L0A: core 0, tile 0: the planned tile"));
   CHECK(contains(error_of_tiling(with(16, 256, 256, 1)), "L0B: core 0, tile 0: the planned tile"));
   CHECK(contains(error_of_tiling(with(128, 128, 128, 16)), "L1: core 0, tile 0: the planned tile"));
+}
+
+TEST_CASE("npu planned: rows of 16 bits count the f32 rows that they are computed in") {
+  const auto preset = std::make_shared<const Preset>(load_preset("ascend910b1"));
+  // An element takes 8 bytes of one buffer each: operand and result in f32, or in 16 bits with an
+  // f32 between them.
+  const int64_t fit = preset->ub_bytes / 8;
+  for (const DType dtype : {f32, f16, bf16}) {
+    for (const bool too_long : {false, true}) {
+      for (Value (*const make)(Operand, int64_t, CallSite) : {softmax, log_softmax}) {
+        CAPTURE(name_of(dtype));
+        CAPTURE(too_long);
+        Graph graph;
+        const Value x = graph.input("x", dtype, {3, too_long ? fit + 1 : fit});
+        const Node& node = make(x, -1, {}).node();
+        Launches launches;
+        CHECK(compare(preset, {}, node, 3, &launches).empty());
+        CHECK(launches.planned == (too_long ? 0 : 1));
+        CHECK(launches.too_long == (too_long ? 1 : 0));
+        const int64_t bytes = 3 * x.shape()[1] * static_cast<int64_t>(size_of(dtype));
+        CHECK(schedule(*preset, node).price.bytes_in == (too_long ? 2 * bytes : bytes));
+      }
+    }
+  }
+  // Operand and result of these rows fit in one buffer each, but not beside them in f32.
+  Planned rows;
+  rows.graph.set_outputs({softmax(rows.graph.input("x", f16, {500, 64}))});
+  rows.schedule_output();
+  CHECK(rows.error_with(unchanged).empty());
+  const std::string text =
+      rows.error_with([](TilePlan& plan) { plan.cores = {{{.row = 0, .rows = 500}}}; });
+  CHECK(contains(text, "unified buffer"));
+  CHECK(contains(text, "core 0, tile 0"));
+  CHECK(contains(text, "does not fit"));
 }
 
 TEST_CASE("npu planned: tiles that overlap or leave a gap are found") {
