@@ -1,7 +1,10 @@
 // Softmax and its logarithm in f16 and bf16: computed in f32 and rounded once, as one task.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -47,6 +50,28 @@ std::vector<double> expected_logarithms(const Tensor& x) {
   return logarithms;
 }
 
+Tensor in_double(const Tensor& x) {
+  Tensor wide(f64, x.shape());
+  for (int64_t i = 0; i < x.num_elements(); ++i) wide.set(i, x.at(i));
+  return wide;
+}
+
+// Counts the elements that are not the expected ones rounded to the dtype: NaN for NaN, the same
+// infinity, and finite ones within half a unit in the last place and what f32 rounds.
+int64_t count_of_others(const Tensor& results, const Tensor& expected) {
+  const double half_ulp = 1.01 * std::ldexp(1.0, results.dtype() == f16 ? -11 : -8);
+  int64_t others = 0;
+  for (int64_t i = 0; i < expected.num_elements(); ++i) {
+    const double got = results.at(i), wanted = expected.at(i);
+    const bool same = std::isnan(wanted) ? std::isnan(got)
+                      : std::isinf(wanted)
+                          ? got == wanted
+                          : std::abs(got - wanted) <= std::abs(wanted) * half_ulp + 1e-6;
+    if (!same) ++others;
+  }
+  return others;
+}
+
 }  // namespace
 
 TEST_CASE("half softmax: results are rounded once from f32 and the same on cpu and npu") {
@@ -74,6 +99,60 @@ TEST_CASE("half softmax: results are rounded once from f32 and the same on cpu a
         }
         CHECK(apart == 0);
         CHECK(wrong == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("half softmax: infinities and NaN are what ref makes of them in double") {
+  const double inf = std::numeric_limits<double>::infinity();
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  // A pair stands in the middle and at the end of a row whose other elements are finite.
+  const std::pair<double, double> planted[] = {{nan, 1},     {1, nan},    {inf, 1},    {1, inf},
+                                               {-inf, 1},    {1, -inf},   {inf, -inf}, {inf, inf},
+                                               {-inf, -inf}, {nan, -inf}, {2, 1}};
+  for (const DType dtype : {f16, bf16}) {
+    for (const int64_t columns : {1, 2, 10, 17, 129, 1000}) {
+      Tensor x(dtype, {static_cast<int64_t>(std::size(planted)) + 2, columns});
+      for (int64_t i = 0; i < x.num_elements(); ++i) x.set(i, static_cast<double>(i % 7) - 3);
+      for (size_t row = 0; row < std::size(planted); ++row) {
+        const auto first = static_cast<int64_t>(row) * columns;
+        x.set(first + columns / 2, planted[row].first);
+        x.set(first + columns - 1, planted[row].second);
+      }
+      for (int64_t i = x.num_elements() - 2 * columns; i < x.num_elements(); ++i)
+        x.set(i, i < x.num_elements() - columns ? -inf : inf);
+      for (const bool logarithm : {false, true}) {
+        CAPTURE(name_of(dtype));
+        CAPTURE(columns);
+        CAPTURE(logarithm);
+        const Tensor expected = computed(in_double(x), logarithm, "ref");
+        for (const char* backend : {"cpu", "npu"}) {
+          CAPTURE(backend);
+          CHECK(count_of_others(computed(x, logarithm, backend), expected) == 0);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("half softmax: rows without elements no rows and single elements") {
+  for (const DType dtype : {f16, bf16}) {
+    for (const char* backend : {"cpu", "npu"}) {
+      for (const bool logarithm : {false, true}) {
+        CAPTURE(name_of(dtype));
+        CAPTURE(backend);
+        CAPTURE(logarithm);
+        for (const Shape& shape :
+             {Shape{0, 5}, Shape{5, 0}, Shape{0, 0}, Shape{0}, Shape{3, 0, 2}}) {
+          const Tensor none = computed(Tensor(dtype, shape), logarithm, backend);
+          CHECK(none.shape() == shape);
+          CHECK(none.dtype() == dtype);
+        }
+        Tensor x(dtype, {37, 1});
+        for (int64_t i = 0; i < 37; ++i) x.set(i, static_cast<double>(i - 18) * 1000);
+        const Tensor ones = computed(x, logarithm, backend);
+        for (int64_t i = 0; i < 37; ++i) CHECK(ones.at(i) == (logarithm ? 0 : 1));
       }
     }
   }
