@@ -92,10 +92,18 @@ class ResidencyPlan {
     if (turns <= 0) return;
     walk(body, loops + 1);
     if (turns == 1 || loops >= kDeepest) return;
-    const double around = turns_;
-    turns_ *= static_cast<double>(turns - 1);
+    later_turns_.push_back({body, static_cast<double>(turns - 1)});
     walk(body, loops + 1);
-    turns_ = around;
+    later_turns_.pop_back();
+  }
+
+  // Returns how many turns of loops around a task the turns at hand stand for.
+  double turns_of(size_t task) const {
+    double turns = 1;
+    for (const LaterTurns& loop : later_turns_) {
+      if (task >= loop.body.begin && task < loop.body.end) turns *= loop.turns;
+    }
+    return turns;
   }
 
   // Either begins with what is held before; the longer one is gone on from, and tells what of the
@@ -143,12 +151,12 @@ class ResidencyPlan {
     for (const uint32_t entry : inputs_of(task)) {
       const BufferRef& ref = list_.table[entry];
       const uint64_t held = range_of(ref) ? l2_.held(*range_of(ref)) : 0;
-      add(tasks_[task].read, std::min<uint64_t>(ref.bytes, moved.read));
+      add(task, &Counts::read, std::min<uint64_t>(ref.bytes, moved.read));
       // Where all of a buffer is held, so is any part.
       if (ref.bytes <= moved.read)
-        add(tasks_[task].held, held);
+        add(task, &Counts::held, held);
       else if (held == ref.bytes)
-        add(tasks_[task].held, moved.read);
+        add(task, &Counts::held, moved.read);
     }
     for (const uint32_t entry : inputs_of(task)) {
       if (const auto range = whole(entry, moved.read)) count(l2_.read(*range));
@@ -158,11 +166,11 @@ class ResidencyPlan {
 
   void write(size_t task, uint32_t entry) {
     const uint64_t bytes = std::min<uint64_t>(list_.table[entry].bytes, traffic_[task].written);
-    add(tasks_[task].written, bytes);
+    add(task, &Counts::written, bytes);
     if (const auto range = whole(entry, traffic_[task].written))
       count(l2_.write(*range, static_cast<uint32_t>(task)));
     else
-      add(tasks_[task].written_back, bytes);
+      add(task, &Counts::written_back, bytes);
   }
 
   // Nothing for a buffer that the task reads or writes in part: which, is not known.
@@ -173,11 +181,13 @@ class ResidencyPlan {
 
   void count(const std::vector<L2Contents::WrittenBack>& left) {
     for (const L2Contents::WrittenBack& back : left)
-      add(tasks_[back.writer].written_back, back.bytes);
+      add(back.writer, &Counts::written_back, back.bytes);
   }
 
-  void add(double& count, uint64_t bytes) const {
-    if (counting_) count += turns_ * static_cast<double>(bytes);
+  // Reads and writes of a task go for all turns that are at hand; but bytes that it wrote before a
+  // loop leave once, whichever turn of the loop pushes them out.
+  void add(size_t task, double Counts::*count, uint64_t bytes) {
+    if (counting_) tasks_[task].*count += turns_of(task) * static_cast<double>(bytes);
   }
 
   const TaskList& list_;
@@ -185,7 +195,12 @@ class ResidencyPlan {
   L2Contents l2_;
   std::vector<Counts> tasks_;
   bool counting_ = false;
-  double turns_ = 1;  // that the turn at hand stands for
+  // The loops whose second turn is at hand, which stands for all later ones; the outermost first.
+  struct LaterTurns {
+    TaskRange body;
+    double turns;
+  };
+  std::vector<LaterTurns> later_turns_;
 };
 
 }  // namespace
