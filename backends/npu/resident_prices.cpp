@@ -1,12 +1,12 @@
 #include "keel/backends/npu/resident_prices.h"
 
-#include <algorithm>
 #include <map>
 #include <memory>
 #include <tuple>
 #include <vector>
 
 #include "keel/backends/npu/scheduler/residency_plan.h"
+#include "keel/backends/npu/scheduler/resident_price.h"
 
 namespace keel::npu {
 namespace {
@@ -21,22 +21,6 @@ TaskTraffic traffic_of(const Launch& launch) {
 }
 
 }  // namespace
-
-TaskPrice resident_price(const Preset& preset, const Launch& launch, const Residency& residency) {
-  NodeWork work;
-  if (launch.cube) {
-    work.cube = launch.product;
-  } else {
-    work.splits = {launch.split};
-    // A lone block has nothing to merge (choose_vector).
-    if (launch.price.block_dim == 1) work.splits[0].work.bytes_out_per_block = 0;
-  }
-  set_residency(preset, residency, work);
-  const TaskPrice price = launch.cube
-                              ? price_cube(preset, *work.cube, launch.tiling)
-                              : price_vector(preset, work.splits[0].work, launch.price.block_dim);
-  return price.total_ns < launch.price.total_ns ? price : launch.price;
-}
 
 void price_by_residency(TaskList& list, NpuLibrary::Launches& launches, const Preset& preset) {
   std::vector<TaskTraffic> traffic(list.tasks.size());
@@ -56,7 +40,7 @@ void price_by_residency(TaskList& list, NpuLibrary::Launches& launches, const Pr
     if (resident == nullptr) {
       auto copy = std::make_shared<Launch>(*launch);
       copy->price = resident_price(preset, *launch, plan[i]);
-      copy->gain_ns = std::min(copy->gain_ns, copy->price.total_ns);
+      copy->gain_ns = gain_of(preset, *launch, plan[i]);
       resident = std::move(copy);
     }
     replaced.push_back(launch);  // so that no other launch has its address

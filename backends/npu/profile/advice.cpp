@@ -58,7 +58,7 @@ std::string text_of(const NpuProgram& program, const Loss& loss, size_t rank) {
   else
     text += fmt::format("   reason: {}: {}\n", name_of(launch.limit), launch.reason);
   if (!launch.variant.empty()) text += "   note: " + launch.variant + "\n";
-  if (!launch.fix.empty()) {
+  if (launch.gain_ns > 0) {
     text += fmt::format("   fix: {}; modelled gain {:.3f} us a step\n", launch.fix,
                         us(launch.gain_ns * loss.count));
   }

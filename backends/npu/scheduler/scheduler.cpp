@@ -9,6 +9,7 @@
 #include "keel/backends/common/vector/instructions.h"
 #include "keel/backends/npu/cost/collective.h"
 #include "keel/backends/npu/isa/lane_bytes.h"
+#include "keel/backends/npu/scheduler/resident_price.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
 #include "keel/graph/ir/all_reduce_attributes.h"
@@ -17,6 +18,25 @@
 
 namespace keel::npu {
 namespace {
+
+void take(const Choice& choice, const NodeWork& work, Launch& launch) {
+  launch.price = choice.price;
+  launch.cube = work.cube.has_value();
+  launch.tiling = choice.tiling;
+  if (work.cube)
+    launch.product = *work.cube;
+  else
+    launch.split = work.splits[choice.split];
+}
+
+// Returns work as a task of its own, on as many cores as its price favours.
+Launch launch_of(const Preset& preset, const NodeWork& work) {
+  Launch launch;
+  take(work.cube ? choose_cube(preset, *work.cube, preset.cube_cores)
+                 : choose_vector(preset, work.splits, preset.vector_cores),
+       work, launch);
+  return launch;
+}
 
 // The decisions about one node's work, with what a user said about its blocks.
 class Scheduler {
@@ -35,13 +55,7 @@ class Scheduler {
   }
 
   void fill(Launch& launch) const {
-    launch.price = taken_.price;
-    launch.cube = work_.cube.has_value();
-    launch.tiling = taken_.tiling;
-    if (work_.cube)
-      launch.product = *work_.cube;
-    else
-      launch.split = work_.splits[taken_.split];
+    take(taken_, work_, launch);
     explain(launch);
   }
 
@@ -58,7 +72,7 @@ class Scheduler {
       launch.reason = fmt::format("{} at {} by the user; the prices favour {}",
                                   forced_ ? "set" : "capped", *asked_, best_.price.block_dim);
       launch.fix = "raise or drop the number of blocks";
-      launch.gain_ns = taken_.price.total_ns - best_.price.total_ns;
+      take(best_, work_, launch.instead.emplace_back());
       return;
     }
     if (blocks >= cores_) return;
@@ -119,17 +133,17 @@ class Scheduler {
   Choice taken_;
 };
 
-// Vector work as it would be with units enough for every core.
-int64_t finer_ns(const Preset& preset, Split split, int64_t element_bytes) {
+// Returns vector work as it would be with units enough for every core.
+Launch finer(const Preset& preset, Split split, int64_t element_bytes) {
   VectorWork& work = split.work;
   const int64_t total = work.units * work.elements_per_unit;
   work.elements_per_unit = std::max<int64_t>(1, 256 / element_bytes);
   work.units = std::max<int64_t>(1, total / work.elements_per_unit);
-  return choose_vector(preset, {split}, preset.vector_cores).price.total_ns;
+  return launch_of(preset, {{}, {std::move(split)}});
 }
 
 // Returns a cast of the operand to f32 and the sum in f32.
-int64_t sum_in_f32_ns(const Preset& preset, const Node& node, const VectorWork& sum) {
+std::vector<Launch> sum_in_f32(const Preset& preset, const Node& node, const VectorWork& sum) {
   const int64_t elements = node.input(0).shape().num_elements();
   const auto narrow = static_cast<int64_t>(size_of(node.input(0).dtype()));
   VectorWork cast;
@@ -147,8 +161,7 @@ int64_t sum_in_f32_ns(const Preset& preset, const Node& node, const VectorWork& 
   wide.bytes_out = wide.bytes_out_per_block = node.type().shape.num_elements() * 4;
   wide.pass_bytes = passes_of(node) * lane_bytes(f32);
   wide.tile_elements = tile_that_fits(preset, 12);
-  return choose_vector(preset, {{cast}}, preset.vector_cores).price.total_ns +
-         choose_vector(preset, {{wide}}, preset.vector_cores).price.total_ns;
+  return {launch_of(preset, {{}, {{cast}}}), launch_of(preset, {{}, {{wide}}})};
 }
 
 void advise_product(const Preset& preset, const CubeWork& work, Launch& launch) {
@@ -161,52 +174,44 @@ void advise_product(const Preset& preset, const CubeWork& work, Launch& launch) 
     narrow.stored_b = std::min<int64_t>(work.stored_b, 2);
     launch.fix = "cast the operands to f16" + std::string(preset.bf16 ? " or bf16" : "") +
                  " (the casts not counted)";
-    launch.gain_ns =
-        launch.price.total_ns - choose_cube(preset, narrow, preset.cube_cores).price.total_ns;
+    launch.instead = {launch_of(preset, {std::move(narrow), {}})};
   } else if (launch.limit != Limit::kNone) {
     launch.fix = "batch it with its like, or fuse what surrounds it";
-    launch.gain_ns = launch.price.overhead_ns;
   }
 }
 
 void advise_vector(const Preset& preset, const Node& node, const Split& split, Launch& launch) {
-  const int64_t total = launch.price.total_ns;
   const auto element = static_cast<int64_t>(size_of(node.type().dtype));
   switch (launch.limit) {
     case Limit::kAtomicAdd:
       if (preset.has_atomic_add(f32)) {
         launch.fix = "cast to f32 first and keep the sum in f32";
-        launch.gain_ns = total - sum_in_f32_ns(preset, node, split.work);
+        launch.instead = sum_in_f32(preset, node, split.work);
       }
       break;
     case Limit::kRows:
       launch.fix = "use a larger batch: more rows occupy more cores";
-      launch.gain_ns = total - finer_ns(preset, split, element);
+      launch.instead = {finer(preset, split, element)};
       break;
     case Limit::kReduction:
     case Limit::kDependency:
       launch.fix = "reduce along an inner axis first, so that each core has results of its own";
-      launch.gain_ns = total - finer_ns(preset, split, element);
+      launch.instead = {finer(preset, split, element)};
       break;
     case Limit::kBytes:
     case Limit::kAlignment:
       launch.fix = "fuse it with its neighbours";
-      launch.gain_ns = launch.price.overhead_ns;
       break;
     case Limit::kNone:
     case Limit::kBandwidth:
       launch.fix = "fuse it with its neighbours, so that their intermediates stay on the core";
-      launch.gain_ns = std::max<int64_t>(
-          launch.price.overhead_ns,
-          static_cast<int64_t>(static_cast<double>(launch.price.bytes_out) / preset.hbm_gb_per_s));
+      launch.keeps_results = true;
       break;
     case Limit::kUserCap:
     case Limit::kHost:
     case Limit::kLinks:
       break;
   }
-  launch.gain_ns = std::clamp<int64_t>(launch.gain_ns, 0, total);
-  if (launch.gain_ns == 0) launch.fix.clear();
 }
 
 Launch launch_of(const Node& node) {
@@ -257,18 +262,16 @@ Launch schedule(const Preset& preset, const AnchoredNode& anchored, const BlockD
     launch.variant =
         "computed in f32, priced as three f16 passes: the cube of " + preset.name + " has no f32";
   }
-  if (launch.limit == Limit::kUserCap) return launch;
-  if (work.cube) {
-    advise_product(preset, *work.cube, launch);
-    launch.gain_ns = std::max<int64_t>(0, launch.gain_ns);
-    if (launch.gain_ns == 0) launch.fix.clear();
-  } else {
+  const bool capped = launch.limit == Limit::kUserCap;
+  if (!capped && work.cube) advise_product(preset, *work.cube, launch);
+  if (!capped && !work.cube) {
     size_t split = 0;
     for (size_t i = 0; i < work.splits.size(); ++i) {
       if (work.splits[i].limit == launch.limit) split = i;
     }
     advise_vector(preset, anchored.anchor(), work.splits[split], launch);
   }
+  launch.gain_ns = gain_of(preset, launch, Residency::kCold);
   return launch;
 }
 

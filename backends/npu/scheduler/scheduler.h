@@ -38,8 +38,12 @@ struct Launch {
   Limit limit = Limit::kNone;
   std::string reason;   // in words, with numbers; empty where all cores are in use
   std::string variant;  // how it is priced, where that is not obvious
-  std::string fix;      // what would make it faster
-  int64_t gain_ns = 0;  // by how much, modelled
+  std::string fix;      // what would make it faster, where it gains anything
+  int64_t gain_ns = 0;  // by how much, modelled (gain_of)
+  // The fix would make these tasks of this one; none where it would make it a part of another, which
+  // may keep its results on the core.
+  std::vector<Launch> instead;
+  bool keeps_results = false;
 };
 
 // Throws Error for an op without a price and for one that needs more buffer than there is.

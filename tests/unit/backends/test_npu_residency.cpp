@@ -9,6 +9,7 @@
 #include "keel/backends/npu/resident_prices.h"
 #include "keel/backends/npu/scheduler/l2_contents.h"
 #include "keel/backends/npu/scheduler/residency_plan.h"
+#include "keel/backends/npu/scheduler/resident_price.h"
 #include "keel/graph/control/control_flow.h"
 #include "keel/ops/ops.h"
 
@@ -351,6 +352,44 @@ TEST_CASE("npu residency: a task takes what its work takes with those bytes in L
   CHECK(without.list.tasks[1].device_ns == before);
 }
 
+TEST_CASE("npu residency: advice promises what memory and L2 take for results where they lie") {
+  Graph graph;
+  const Value x = graph.input("x", f32, Shape{8 * kMiB});  // 32 MiB
+  graph.set_outputs({neg(exp(x))});
+  for (const bool has_room : {false, true}) {
+    CAPTURE(has_room);
+    const Preset preset = with_l2(has_room ? 192 * kMiB : 0);
+    Lowered program = lowered(graph, preset);
+    price_by_residency(program.list, program.launches, preset);
+    const Launch& launch = *program.launches.at(program.list.tasks[0].kernel);
+    REQUIRE(contains(launch.fix, "intermediates stay on the core"));
+    const double bytes_per_ns = has_room ? preset.l2_gb_per_s : preset.hbm_gb_per_s;
+    const auto results_ns = static_cast<int64_t>(32.0 * kMiB / bytes_per_ns);
+    CHECK(results_ns > launch.price.overhead_ns);
+    CHECK(launch.gain_ns == results_ns);
+  }
+}
+
+TEST_CASE("npu residency: advice compares with what takes a tasks place in the same L2") {
+  const Preset preset = with_l2(192 * kMiB);
+  const auto product_in = [&](DType dtype) {
+    Graph graph;
+    graph.set_outputs(
+        {matmul(graph.input("a", dtype, {16, 8192}), graph.input("b", dtype, {8192, 1024}))});
+    return schedule(preset, node_of(graph, "matmul"));
+  };
+  const Launch wide = product_in(f32), narrow = product_in(f16);
+  REQUIRE(contains(wide.fix, "cast the operands to f16"));
+  for (const Residency& residency : {Residency::kCold, Residency::kWarm, Residency{0.5, 0}}) {
+    const auto total = [&](const Launch& launch) {
+      return resident_price(preset, launch, residency).total_ns;
+    };
+    CHECK(gain_of(preset, wide, residency) == total(wide) - total(narrow));
+  }
+  CHECK(wide.gain_ns == gain_of(preset, wide, Residency::kCold));
+  CHECK(gain_of(preset, wide, Residency::kWarm) != wide.gain_ns);
+}
+
 TEST_CASE("npu residency: what is warm never makes it slower nor faster than both roofs") {
   CHECK(holds("prices by residency", 400, [] {
     using random_npu_nodes::pick;
@@ -365,7 +404,8 @@ TEST_CASE("npu residency: what is warm never makes it slower nor faster than bot
       graph.set_outputs({exp(x)});
     const Launch launch = schedule(preset, AnchoredNode(graph.nodes().back()));
     const auto share = [] { return static_cast<double>(pick(0, 100)) / 100; };
-    const TaskPrice price = resident_price(preset, launch, {share(), share()});
+    const Residency residency{share(), share()};
+    const TaskPrice price = resident_price(preset, launch, residency);
     RC_ASSERT(price.total_ns <= launch.price.total_ns);
     RC_ASSERT(price.total_ns >= price.compute_roof_ns);
     RC_ASSERT(price.total_ns >= price.memory_roof_ns);
@@ -373,6 +413,9 @@ TEST_CASE("npu residency: what is warm never makes it slower nor faster than bot
     RC_ASSERT(price.block_dim == launch.price.block_dim);
     for (const int64_t busy : price.busy_cycles) RC_ASSERT(busy <= price.cycles);
     RC_ASSERT(resident_price(preset, launch, Residency::kCold).total_ns == launch.price.total_ns);
+    const int64_t gain = gain_of(preset, launch, residency);
+    RC_ASSERT(gain >= 0);
+    RC_ASSERT(gain <= price.total_ns);
   }));
 }
 
