@@ -122,6 +122,34 @@ TEST_CASE("calibrate: ops of nets are added up by class and a net without rows i
   }
 }
 
+TEST_CASE("calibrate: lines of a net do not take the name of a net that the table has elsewhere") {
+  TempFolder folder;
+  std::string rows;
+  for (const char* net : {"warm-up", "BERT", "BERT", "N/A"})
+    rows += std::string(net) + ",Add,1,3,\"64;64\",FLOAT;FLOAT,ND;ND\n";
+  folder.write("table.csv",
+               "Model Name,OP Type,Block Dim,Task Duration(us),Input Shapes,Input Data Types,Input "
+               "Formats\n" +
+                   rows);
+  const auto with_net = [&](const std::string& net) {
+    return run_tool({"calibrate", "--measured", folder.file("table.csv"), "--net", net});
+  };
+  for (const char* net : {"BERT=2-2", "BERT=2-3", "BERT=5-5"}) {
+    CAPTURE(net);
+    const ToolResult refused = with_net(net);
+    CHECK(refused.exit_code == 2);
+    for (const char* part : {"column \"Model Name\"", "another net than BERT", "without lines"}) {
+      CAPTURE(part);
+      CHECK(contains(refused.err, part));
+    }
+  }
+  CHECK(contains(with_net("BERT=5-5").err, "row 3"));
+  for (const char* net : {"BERT=3-4", "BERT=2-5", "BERT", "other=2-3"}) {
+    CAPTURE(net);
+    CHECK(with_net(net).exit_code == 0);
+  }
+}
+
 TEST_CASE("calibrate: --preset prices all rows and --device takes some") {
   const Table table(kRows + "x9,e,Add,1,2,\"4;4\",FLOAT;FLOAT,ND;ND,4,FLOAT,ND\n");
   const std::string path = table.path("op_summary_0.csv");

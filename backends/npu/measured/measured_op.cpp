@@ -13,16 +13,12 @@
 namespace keel::npu {
 namespace {
 
-// Returns the least divisor of a number that is not less than `least`. REQUIRES least <= number.
-int64_t least_divisor(int64_t number, int64_t least) {
-  int64_t best = number;
-  for (int64_t d = 1; d <= number / d; ++d) {
-    if (number % d != 0) continue;
-    for (const int64_t divisor : {d, number / d}) {
-      if (divisor >= least) best = std::min(best, divisor);
-    }
-  }
-  return best;
+// Returns the greatest divisor of a number that is not above `most`. REQUIRES that both are at
+// least 1.
+int64_t greatest_divisor(int64_t number, int64_t most) {
+  int64_t divisor = std::min(number, most);
+  while (number % divisor != 0) --divisor;
+  return divisor;
 }
 
 int64_t passes_of_instructions(const std::vector<std::string>& names) {
@@ -69,9 +65,9 @@ void MeasuredOp::set_fractal(bool a, bool b) {
 std::optional<int64_t> MeasuredOp::fixed_blocks(const Preset& preset) const {
   if (graph_ == nullptr && recipe_.every_core) return preset.vector_cores;
   if (parts_ == 0) return std::nullopt;
-  int64_t of_a_core = divide_up(parts_, product_ ? preset.cube_cores : preset.vector_cores);
-  if (deal_ == Deal::kEqual) of_a_core = least_divisor(parts_, of_a_core);
-  return divide_up(parts_, of_a_core);
+  const int64_t cores = product_ ? preset.cube_cores : preset.vector_cores;
+  if (deal_ == Deal::kEqual) return greatest_divisor(parts_, cores);
+  return divide_up(parts_, divide_up(parts_, cores));
 }
 
 NodeWork MeasuredOp::work(const Preset& preset) const {

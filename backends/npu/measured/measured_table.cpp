@@ -65,6 +65,7 @@ class TableReader {
         ++table.without_duration;
         continue;
       }
+      require_group(row);
       keep(std::move(row), table);
     }
     for (size_t i = 0; i < table.rows.size(); ++i) take_median(table.rows[i], durations_[i]);
@@ -124,10 +125,15 @@ class TableReader {
     return column < 0 ? std::string_view() : bare(cells_[at_][static_cast<size_t>(column)]);
   }
 
+  // "row 7, column "Block Dim"", of the row at hand.
+  std::string place_of(int column) const {
+    return "row " + std::to_string(at_ + 1) + ", column \"" +
+           std::string(bare(cells_[0][static_cast<size_t>(column)])) + "\"";
+  }
+
   [[noreturn]] void fail(int column, const std::string& expected, std::string_view got) const {
     throw Error({.op = source_,
-                 .argument = "row " + std::to_string(at_ + 1) + ", column \"" +
-                             std::string(bare(cells_[0][static_cast<size_t>(column)])) + "\"",
+                 .argument = place_of(column),
                  .expected = expected,
                  .got = "\"" + std::string(got.substr(0, 60)) + "\""});
   }
@@ -166,6 +172,22 @@ class TableReader {
       if (net.lines && net.lines->has(line)) return net.name;
     }
     return std::string(cell(group_));
+  }
+
+  // Throws Error where a row's column says the name of a net that the choice gives other lines: its
+  // ops would be added to those of another net.
+  void require_group(const MeasuredRow& row) const {
+    for (const NamedNet& net : choice_.nets) {
+      if (!net.lines || net.lines->has(row.line) || row.group != net.name) continue;
+      throw Error({.op = source_,
+                   .argument = place_of(group_),
+                   .expected = "another net than " + net.name + ", which lines " +
+                               std::to_string(net.lines->first) + " to " +
+                               std::to_string(net.lines->last) + " are to be",
+                   .got = "\"" + row.group + "\"",
+                   .fix = "choose another name for these lines, or name the net without lines",
+                   .kind = ErrorKind::kInvalidArgument});
+    }
   }
 
   double number(int column, std::string_view text) const {

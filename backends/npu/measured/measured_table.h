@@ -55,7 +55,8 @@ struct TableLines {
   bool has(int64_t line) const { return line >= first && line <= last; }
 };
 
-// A net that is looked at apart: the rows in its lines, or those whose column says its name.
+// A net that is looked at apart: the rows in its lines, or those whose column says its name. With
+// lines, no other row that is chosen may have that name.
 struct NamedNet {
   std::string name;
   std::optional<TableLines> lines;

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "keel/backends/npu/measured/compare.h"
@@ -275,6 +276,22 @@ TEST_CASE("npu measured: kernels of images deal whole images or channels") {
     const NodeWork work = mapped.op->work(preset);
     CHECK(price_measured(preset, work, row.blocks).block_dim == row.blocks);
   }
+}
+
+TEST_CASE("npu measured: equal shares of parts are as many as a divisor that the cores have") {
+  Preset preset = load_preset("ascend910");
+  preset.cube_cores = 30;
+  const auto blocks_of = [&](int64_t parts) {
+    MeasuredOp op(MeasuredClass::kConvolution, CubeWork());
+    op.set_parts(parts, Deal::kEqual);
+    return op.fixed_blocks(preset);
+  };
+  constexpr int64_t kPrime = (int64_t{1} << 61) - 1;
+  const std::pair<int64_t, int64_t> cases[] = {{1, 1},   {29, 29},    {30, 30},
+                                               {31, 1},  {64, 16},    {77, 11},
+                                               {90, 30}, {kPrime, 1}, {int64_t{1} << 62, 16}};
+  for (const auto& parts_and_blocks : cases)
+    CHECK(blocks_of(parts_and_blocks.first) == parts_and_blocks.second);
 }
 
 TEST_CASE("npu measured: functions of halves are computed in f32") {
