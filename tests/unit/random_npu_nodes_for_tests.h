@@ -173,16 +173,19 @@ inline void draw_integer_product(Graph& g) {
 
 inline void draw_rows(Graph& g, const Preset& preset) {
   const Shape shape{pick(1, 300), pick(1, 5) == 5 ? pick(1, 3000) : pick(1, 40)};
+  constexpr DType kDrawn[] = {f32, f16, bf16};
+  const DType dtype = kDrawn[pick(0, preset.bf16 ? 2 : 1)];
   if (coin()) {
-    constexpr DType kDrawn[] = {f32, f16, bf16};
-    const Value x = g.input("x", kDrawn[pick(0, preset.bf16 ? 2 : 1)], shape);
+    const Value x = g.input("x", dtype, shape);
     g.set_outputs({coin() ? softmax(x) : log_softmax(x)});
     return;
   }
   // Labels are below 4.
-  const Value wide = g.input("wide", f32, {shape[0], shape[1] + 3});
+  const Value wide = g.input("wide", dtype, {shape[0], shape[1] + 3});
   const Value labels = g.input("labels", i32, {shape[0]});
-  g.set_outputs({softmax_cross_entropy(wide, labels)});
+  const Value upstream = g.input("upstream", dtype, {shape[0]});
+  g.set_outputs({coin() ? softmax_cross_entropy(wide, labels)
+                        : softmax_cross_entropy_grad(wide, labels, upstream)});
 }
 
 // Returns a random slice, some axes of it backwards.

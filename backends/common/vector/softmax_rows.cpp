@@ -11,6 +11,7 @@
 
 #include "keel/backends/common/vector/instructions.h"
 #include "keel/backends/common/vector/softmax.h"
+#include "keel/backends/common/vector/widened_rows.h"
 #include "keel/core/base/error.h"
 #include "keel/graph/ir/graph.h"
 #include "keel/ops/loss.h"
@@ -21,7 +22,6 @@ namespace {
 
 constexpr int64_t kElementsOfABlock = 16384;
 constexpr int64_t kMostBlocks = 32;
-constexpr size_t kFloatsAtHand = 8192, kMostRowsAtHand = 16;  // of rows that are widened
 
 enum class Kind : uint8_t { kSoftmax, kLogSoftmax, kLoss, kGradient };
 
@@ -40,11 +40,11 @@ Kind kind_of(const Node& node) { return find_kind(node).value(); }
 
 class SoftmaxRows final : public RowOp {
  public:
-  explicit SoftmaxRows(const Node& node)
+  SoftmaxRows(const Node& node, DType dtype)
       : columns_(node.input(0).shape().back()),
-        row_bytes_(columns_ * static_cast<int64_t>(size_of(node.type().dtype))),
-        instruction_(kind_of(node) == Kind::kSoftmax ? find_softmax(node.type().dtype)
-                                                     : find_log_softmax(node.type().dtype)) {}
+        row_bytes_(columns_ * static_cast<int64_t>(size_of(dtype))),
+        instruction_(kind_of(node) == Kind::kSoftmax ? find_softmax(dtype)
+                                                     : find_log_softmax(dtype)) {}
 
   void run(void* const* args, int64_t begin, int64_t end, void*) const override {
     SoftmaxCall call;
@@ -60,57 +60,14 @@ class SoftmaxRows final : public RowOp {
   SoftmaxInstruction instruction_;
 };
 
-bool is_half(const Node& node) { return node.type().dtype == f16 || node.type().dtype == bf16; }
-
-// Rows of f16 or bf16: some at a time are widened to f32, computed and rounded once.
-class HalfSoftmaxRows final : public RowOp {
- public:
-  explicit HalfSoftmaxRows(const Node& node)
-      : columns_(static_cast<size_t>(node.input(0).shape().back())),
-        widen_(find_instruction("cast", node.type().dtype, f32)),
-        narrow_(find_instruction("cast", f32, node.type().dtype)),
-        instruction_(kind_of(node) == Kind::kSoftmax ? find_softmax(f32) : find_log_softmax(f32)) {}
-
-  size_t scratch_bytes(int64_t rows) const override {
-    return std::min(rows_together(), static_cast<size_t>(rows)) * columns_ * sizeof(float);
-  }
-
-  void run(void* const* args, int64_t begin, int64_t end, void* scratch) const override {
-    const auto* src = static_cast<const uint16_t*>(args[0]);
-    auto* dst = static_cast<uint16_t*>(args[1]);
-    for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end);) {
-      const size_t rows = std::min(rows_together(), static_cast<size_t>(end) - row);
-      VectorCall cast;
-      cast.n = rows * columns_;
-      cast.src[0] = src + row * columns_;
-      cast.dst = scratch;
-      widen_(cast);
-      instruction_({scratch, columns_, scratch, columns_, rows, columns_});
-      cast.src[0] = scratch;
-      cast.dst = dst + row * columns_;
-      narrow_(cast);
-      row += rows;
-    }
-  }
-
- private:
-  size_t rows_together() const {
-    return std::clamp<size_t>(kFloatsAtHand / std::max<size_t>(1, columns_), 1, kMostRowsAtHand);
-  }
-
-  size_t columns_;
-  VectorInstruction widen_, narrow_;
-  SoftmaxInstruction instruction_;
-};
-
 bool is_gradient(const Node& node) { return kind_of(node) == Kind::kGradient; }
 
 // The loss of each row, its gradient, or both from one pass over the logits.
 class CrossEntropyRows final : public RowOp {
  public:
-  explicit CrossEntropyRows(std::span<const Node* const> nodes)
+  CrossEntropyRows(std::span<const Node* const> nodes, DType dtype)
       : columns_(nodes[0]->input(0).shape().back()),
-        dtype_(nodes[0]->type().dtype),
+        dtype_(dtype),
         labels_(nodes[0]->input(1).dtype()),
         smoothing_(nodes[0]->as<CrossEntropyOptions>().label_smoothing),
         instruction_(find_softmax_cross_entropy(dtype_)),
@@ -198,6 +155,17 @@ bool belong_together(const Node& a, const Node& b) {
          a.as<CrossEntropyOptions>().label_smoothing == b.as<CrossEntropyOptions>().label_smoothing;
 }
 
+// Returns what computes nodes that are supported in a dtype that there are instructions for; null
+// where there is none for all of them at once.
+std::unique_ptr<RowOp> make_rows(std::span<const Node* const> nodes, DType dtype) {
+  const bool plain = nodes[0]->inputs().size() == 1;
+  if (nodes.size() == 1 && plain) return std::make_unique<SoftmaxRows>(*nodes[0], dtype);
+  if (plain || nodes.size() > 2) return nullptr;
+  if (nodes.size() == 2 && nodes[1]->inputs().size() == 1) return nullptr;
+  if (nodes.size() == 2 && !belong_together(*nodes[0], *nodes[1])) return nullptr;
+  return std::make_unique<CrossEntropyRows>(nodes, dtype);
+}
+
 // Multiples of 16, which is what the instructions work on at once.
 int64_t rows_of_block(const Shape& logits) {
   const int64_t columns = std::max<int64_t>(1, logits.back());
@@ -211,8 +179,8 @@ int64_t rows_of_block(const Shape& logits) {
 Support supports_softmax(const Node& node) {
   if (!find_kind(node)) return {false, "no kernel for it"};
   const DType dtype = node.type().dtype;
-  if (is_half(node) && node.inputs().size() == 1) return {true, ""};
-  if (dtype != f32 && dtype != f64) return {false, std::string("no kernel for ") + name_of(dtype)};
+  if (!is_half(dtype) && dtype != f32 && dtype != f64)
+    return {false, std::string("no kernel for ") + name_of(dtype)};
   if (node.inputs().size() > 1 && !is_integer(node.input(1).dtype())) {
     return {false, "no kernel for weights as targets"};
   }
@@ -227,23 +195,19 @@ KernelPlan plan_softmax(const Node& node) {
 }
 
 std::unique_ptr<RowOp> make_softmax_op(const Node& node) {
-  if (is_half(node)) return std::make_unique<HalfSoftmaxRows>(node);
   const Node* const nodes[] = {&node};
-  return make_softmax_rows(nodes);
+  const DType dtype = node.type().dtype;
+  if (!is_half(dtype)) return make_rows(nodes, dtype);
+  return widen_rows(node, make_rows(nodes, f32));
 }
 
 std::span<const std::string_view> softmax_ops() { return kOps; }
 
 std::unique_ptr<RowOp> make_softmax_rows(std::span<const Node* const> nodes) {
   for (const Node* node : nodes) {
-    if (!supports_softmax(*node).supported || is_half(*node)) return nullptr;
+    if (!supports_softmax(*node).supported || is_half(node->type().dtype)) return nullptr;
   }
-  const bool plain = nodes[0]->inputs().size() == 1;
-  if (nodes.size() == 1 && plain) return std::make_unique<SoftmaxRows>(*nodes[0]);
-  if (plain || nodes.size() > 2) return nullptr;
-  if (nodes.size() == 2 && nodes[1]->inputs().size() == 1) return nullptr;
-  if (nodes.size() == 2 && !belong_together(*nodes[0], *nodes[1])) return nullptr;
-  return std::make_unique<CrossEntropyRows>(nodes);
+  return make_rows(nodes, nodes[0]->type().dtype);
 }
 
 }  // namespace keel::vector

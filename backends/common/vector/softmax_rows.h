@@ -1,7 +1,7 @@
 // Softmax and its family as kernels: softmax, log_softmax, softmax_cross_entropy and its gradient,
-// in f32 and f64 with class ids as targets, as tasks of their own or on the rows that another
-// kernel makes; softmax and log_softmax in f16 and bf16 too, computed in f32 and rounded once, as
-// tasks of their own. Any thread.
+// with class ids as targets: in f32 and f64 as tasks of their own or on the rows that another
+// kernel makes, in f16 and bf16 as tasks of their own, computed in f32 and rounded once. Any
+// thread.
 #ifndef KEEL_BACKENDS_COMMON_VECTOR_SOFTMAX_ROWS_H
 #define KEEL_BACKENDS_COMMON_VECTOR_SOFTMAX_ROWS_H
 

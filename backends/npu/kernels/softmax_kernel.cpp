@@ -30,10 +30,11 @@ NodeWork softmax_work(const WorkRequest& request) {
                     divide_up(scratch, std::max<int64_t>(1, columns)))}};
 }
 
-// Logarithms of f16 rows that are far apart are beyond the largest value; every other result is
-// not.
+// Logarithms and losses of f16 rows that are far apart are beyond the largest value; every other
+// result is not.
 bool may_overflow(const AnchoredNode& anchored) {
-  return anchored.anchor().op_name() == "log_softmax";
+  const std::string_view op = anchored.anchor().op_name();
+  return op == "log_softmax" || op == "softmax_cross_entropy";
 }
 
 KernelEntry softmax_entry(std::string_view op, int64_t passes) {

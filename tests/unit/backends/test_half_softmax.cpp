@@ -1,6 +1,8 @@
-// Softmax and its logarithm in f16 and bf16: computed in f32 and rounded once, as one task.
+// Softmax, its logarithm, the cross entropy and its gradient in f16 and bf16: computed in f32 and
+// rounded once, as one task each.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <iterator>
 #include <limits>
 #include <string>
@@ -9,10 +11,14 @@
 
 #include <doctest/doctest.h>
 
+#include "keel/backends/common/vector/softmax_rows.h"
+#include "keel/backends/npu/npu_library.h"
 #include "keel/backends/npu/options.h"
 #include "keel/backends/registry.h"
 #include "keel/graph/runtime/session.h"
 #include "keel/ops/ops.h"
+
+#include "support/error_of.h"
 
 using namespace keel;
 
@@ -70,6 +76,32 @@ int64_t count_of_others(const Tensor& results, const Tensor& expected) {
     if (!same) ++others;
   }
   return others;
+}
+
+// The loss of each row and its gradient for the logits.
+std::vector<Tensor> losses(const std::vector<Tensor>& operands, double smoothing,
+                           const char* backend, const char* preset = "ascend910b2") {
+  Graph g;
+  Values in;
+  Feeds feeds;
+  for (const Tensor& operand : operands) {
+    in.push_back(g.input("x" + std::to_string(in.size()), operand.dtype(), operand.shape()));
+    feeds.emplace_back(in.back(), operand);
+  }
+  const CrossEntropyOptions options{.label_smoothing = smoothing};
+  Session session(
+      g, device(backend),
+      {.device_options = std::string(backend) == "npu" ? npu::options(preset) : nullptr});
+  return session.run({softmax_cross_entropy(in[0], in[1], options),
+                      softmax_cross_entropy_grad(in[0], in[1], in[2], options)},
+                     feeds);
+}
+
+Tensor labels_of(DType dtype, int64_t rows, int64_t classes) {
+  Tensor labels(dtype, {rows});
+  for (int64_t i = 0; i < rows; ++i)
+    labels.set(i, static_cast<double>(i * 7 % std::min<int64_t>(classes, 256)));
+  return labels;
 }
 
 }  // namespace
@@ -156,6 +188,99 @@ TEST_CASE("half softmax: rows without elements no rows and single elements") {
       }
     }
   }
+}
+
+TEST_CASE("half softmax: losses and gradients are rounded once and the same on cpu and npu") {
+  const int64_t rows = 37;
+  for (const DType dtype : {f16, bf16}) {
+    Tensor one_factor(dtype, {rows}), factors(dtype, {rows});
+    for (int64_t i = 0; i < rows; ++i) {
+      one_factor.set(i, 1.0 / static_cast<double>(rows));
+      factors.set(i, std::cos(static_cast<double>(i)));
+    }
+    for (const int64_t columns : {1, 10, 16, 17, 129, 9001}) {
+      for (const DType ids : {i64, i32, u8}) {
+        for (const double smoothing : {0.0, 0.125}) {
+          CAPTURE(name_of(dtype));
+          CAPTURE(columns);
+          CAPTURE(name_of(ids));
+          CAPTURE(smoothing);
+          const Tensor logits = values_of(dtype, rows, columns, 3);
+          const Tensor labels = labels_of(ids, rows, columns);
+          const Tensor& upstream = smoothing == 0 ? one_factor : factors;
+          const std::vector<Tensor> expected =
+              losses({in_double(logits), labels, in_double(upstream)}, smoothing, "ref");
+          const std::vector<Tensor> on_cpu = losses({logits, labels, upstream}, smoothing, "cpu");
+          const std::vector<Tensor> on_npu = losses({logits, labels, upstream}, smoothing, "npu");
+          for (size_t i = 0; i < 2; ++i) {
+            CHECK(count_of_others(on_cpu[i], expected[i]) == 0);
+            CHECK(std::memcmp(on_cpu[i].raw(), on_npu[i].raw(), on_cpu[i].num_bytes()) == 0);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("half softmax: losses of infinities and NaN are what ref makes of them in double") {
+  const double inf = std::numeric_limits<double>::infinity();
+  for (const DType dtype : {f16, bf16}) {
+    for (const int64_t columns : {2, 10, 17, 1000}) {
+      Tensor logits = values_of(dtype, 4, columns, 3);
+      const double planted[] = {inf, -inf, std::numeric_limits<double>::quiet_NaN(), 1};
+      for (int64_t row = 0; row < 4; ++row)
+        logits.set((row + 1) * columns - 1, planted[static_cast<size_t>(row)]);
+      const Tensor labels = Tensor::of<int32_t>({4}, {0, 0, 0, 0});
+      Tensor ones(dtype, {4});
+      for (int64_t i = 0; i < 4; ++i) ones.set(i, 1);
+      const std::vector<Tensor> expected =
+          losses({in_double(logits), labels, in_double(ones)}, 0, "ref");
+      for (const char* backend : {"cpu", "npu"}) {
+        CAPTURE(name_of(dtype));
+        CAPTURE(columns);
+        CAPTURE(backend);
+        const std::vector<Tensor> got = losses({logits, labels, ones}, 0, backend);
+        for (size_t i = 0; i < 2; ++i) CHECK(count_of_others(got[i], expected[i]) == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("half softmax: a wrong class id is named with its row") {
+  Tensor labels = labels_of(i32, 37, 10);
+  labels.set(20, 10);
+  for (const char* backend : {"cpu", "npu"}) {
+    CAPTURE(backend);
+    const std::string text = keel_test::error_of([&] {
+      losses({values_of(f16, 37, 10, 3), labels, Tensor(f16, {37})}, 0, backend);
+    });
+    CHECK(keel_test::contains(text, "class ids from 0 to 9"));
+    CHECK(keel_test::contains(text, "10 in row 20"));
+  }
+}
+
+TEST_CASE("half softmax: each op is one task of either backend") {
+  const npu::NpuLibrary library(npu::default_preset());
+  for (const DType dtype : {f16, bf16}) {
+    Graph g;
+    const Value x = g.input("x", dtype, {5, 9}), ids = g.input("ids", i64, {5});
+    const Value upstream = g.input("upstream", dtype, {5});
+    for (const Value& y : {softmax(x), log_softmax(x), softmax_cross_entropy(x, ids),
+                           softmax_cross_entropy_grad(x, ids, upstream)}) {
+      CAPTURE(y.node().op_name());
+      CHECK(vector::supports_softmax(y.node()).supported);
+      CHECK(library.supports(y.node()).supported);
+    }
+  }
+}
+
+TEST_CASE("half softmax: losses beyond the largest f16 stop there where the device saturates") {
+  Tensor logits(f16, {1, 2});
+  logits.set(0, 65504);
+  logits.set(1, -65504);
+  const std::vector<Tensor> operands = {logits, Tensor::of<int32_t>({1}, {1}), Tensor(f16, {1})};
+  CHECK(losses(operands, 0, "npu", "ascend910")[0].at(0) == 65504);
+  CHECK(std::isinf(losses(operands, 0, "npu", "ascend910b2")[0].at(0)));
 }
 
 TEST_CASE("half softmax: logarithms beyond the largest f16 stop there where the device saturates") {

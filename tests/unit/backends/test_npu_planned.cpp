@@ -227,6 +227,15 @@ TEST_CASE("npu planned: which ops are carried out") {
        [](Graph& g) {
          return softmax(g.input("x", f16, {20, 6}));
        }},
+      {"softmax_cross_entropy in f16",
+       [](Graph& g) {
+         return softmax_cross_entropy(g.input("x", f16, {9, 6}), numbers(g));
+       }},
+      {"softmax_cross_entropy_grad in bf16",
+       [](Graph& g) {
+         return softmax_cross_entropy_grad(g.input("x", bf16, {9, 6}), numbers(g),
+                                           g.input("dy", bf16, {9}));
+       }},
       {"log_softmax in bf16",
        [](Graph& g) {
          return log_softmax(g.input("x", bf16, {20, 6}));
