@@ -77,17 +77,88 @@ void reference_rows(const ReferenceContext& c, double (*rule)(double log_probabi
   });
 }
 
+// (dy - sum(dy * y)) * y, with y = softmax(x).
+Value softmax_gradient(Value y, Value dy, CallSite site) {
+  const Value mean = last_sum(mul(dy, y, site), site);
+  return mul(sub(dy, mean, site), y, site);
+}
+
+// dy - softmax(x) * sum(dy).
+Value log_softmax_gradient(Value x, Value dy, CallSite site) {
+  return sub(dy, mul(softmax(x, -1, site), last_sum(dy, site), site), site);
+}
+
+// In 16 bits a gradient is one op, so that nothing is rounded but its result; in f32 and f64 it is
+// the ops that it is composed of, which join what is around them.
+bool is_one_op(Value x) { return x.dtype() == f16 || x.dtype() == bf16; }
+
 Values gradient_softmax(const BuildContext& c) {
-  const Value y = c.outputs[0];
-  const Value dy = c.output_gradients[0];
-  const Value mean = last_sum(mul(dy, y, c.site), c.site);
-  return {mul(sub(dy, mean, c.site), y, c.site)};
+  const Value y = c.outputs[0], dy = c.output_gradients[0];
+  if (is_one_op(y)) return {emit("softmax_gradient", {y, dy}, c.site)};
+  return {softmax_gradient(y, dy, c.site)};
 }
 
 Values gradient_log_softmax(const BuildContext& c) {
-  const Value dy = c.output_gradients[0];
-  const Value probability = softmax(c.inputs[0], -1, c.site);
-  return {sub(dy, mul(probability, last_sum(dy, c.site), c.site), c.site)};
+  const Value x = c.inputs[0], dy = c.output_gradients[0];
+  if (is_one_op(x)) return {emit("log_softmax_gradient", {x, dy}, c.site)};
+  return {log_softmax_gradient(x, dy, c.site)};
+}
+
+std::vector<Type> infer_softmax_gradient(const InferContext& c) {
+  require_dtypes(c, 0, kFloats);
+  c.require_rank(0, 1, Shape::kMaxRank);
+  const auto both = broadcast(c.inputs[0].shape, c.inputs[1].shape);
+  const bool fits = both && matches(c.inputs[0].shape, *both) && matches(c.inputs[1].shape, *both);
+  c.require(1, fits && c.inputs[1].dtype == c.inputs[0].dtype, to_string(c.inputs[0]));
+  return {{c.inputs[0].dtype, *both}};
+}
+
+template <bool kLogarithm>
+void reference_softmax_gradient(const ReferenceContext& c) {
+  const Tensor& rows = c.inputs[0];
+  const int64_t classes = rows.shape().back();
+  if (rows.num_elements() == 0) return;
+  visit_float(rows.dtype(), [&]<class T>() {
+    const T* in = rows.data<T>().data();
+    const T* upstream = c.inputs[1].data<T>().data();
+    T* out = c.outputs[0].data<T>().data();
+    for (int64_t start = 0; start < rows.num_elements(); start += classes) {
+      const LogSoftmax log_softmax_of(in + start, classes);
+      double total = 0;
+      for (int64_t i = start; i < start + classes; ++i)
+        total += load(upstream, i) * (kLogarithm ? 1 : load(in, i));
+      for (int64_t i = start; i < start + classes; ++i) {
+        const double dy = load(upstream, i), x = load(in, i);
+        store(out, i, kLogarithm ? dy - std::exp(log_softmax_of(x)) * total : (dy - total) * x);
+      }
+    }
+  });
+}
+
+// Differentiates (dy - s) * y with s = sum(dy * y), given g.
+Values gradient_of_softmax_gradient(const BuildContext& c) {
+  const Value y = c.inputs[0], dy = c.inputs[1], g = c.output_gradients[0];
+  const Value s = last_sum(mul(dy, y, c.site), c.site);
+  const Value to_s = last_sum(mul(g, y, c.site), c.site);
+  const Value to_y = sub(mul(g, sub(dy, s, c.site), c.site), mul(dy, to_s, c.site), c.site);
+  return {to_y, softmax_gradient(y, g, c.site)};
+}
+
+// Differentiates dy - p * s with p = softmax(x) and s = sum(dy), given g.
+Values gradient_of_log_softmax_gradient(const BuildContext& c) {
+  const Value dy = c.inputs[1], g = c.output_gradients[0];
+  const Value p = softmax(c.inputs[0], -1, c.site);
+  const Value s = last_sum(dy, c.site);
+  const Value to_s = last_sum(mul(g, p, c.site), c.site);
+  return {neg(mul(softmax_gradient(p, g, c.site), s, c.site), c.site), sub(g, to_s, c.site)};
+}
+
+Values decompose_softmax_gradient(const BuildContext& c) {
+  return {softmax_gradient(c.inputs[0], c.inputs[1], c.site)};
+}
+
+Values decompose_log_softmax_gradient(const BuildContext& c) {
+  return {log_softmax_gradient(c.inputs[0], c.inputs[1], c.site)};
 }
 
 // x - max(x): the same softmax, without overflow.
@@ -109,6 +180,15 @@ Sample sample_softmax(SampleSource& source, Value (*build)(Operand, int64_t, Cal
   if (!is_float(source.dtype())) return {};
   return {{source.values(source.shape(1, 3), -4, 4)}, [build](Graph&, const Values& in) {
             return Values{build(in[0], -1, in[0].node().site())};
+          }};
+}
+
+Sample sample_softmax_gradient(SampleSource& source, const char* op) {
+  if (!is_float(source.dtype())) return {};
+  const Shape shape = source.shape(1, 3);
+  return {{source.values(shape, -4, 4), source.values(shape, -4, 4)},
+          [op](Graph&, const Values& in) {
+            return Values{emit(op, {in[0], in[1]}, in[0].node().site())};
           }};
 }
 
@@ -400,6 +480,32 @@ void register_loss(OpTable& table) {
              .mix_class = MixClass::kBlack,
              .bound = {.ulps = 8, .k = 8},
              .sample = [](SampleSource& source) { return sample_softmax(source, log_softmax); }});
+  table.add({.name = "softmax_gradient",
+             .summary = "(dy - sum(dy * y)) * y along the last axis, for x where y = softmax(x)",
+             .input_names = {"y", "dy"},
+             .infer = infer_softmax_gradient,
+             .reference = reference_softmax_gradient<false>,
+             .gradient = gradient_of_softmax_gradient,
+             .decompose = decompose_softmax_gradient,
+             .traits = kRowWise,
+             .mix_class = MixClass::kBlack,
+             .bound = {.ulps = 32, .k = 16},
+             .sample = [](SampleSource& source) {
+               return sample_softmax_gradient(source, "softmax_gradient");
+             }});
+  table.add({.name = "log_softmax_gradient",
+             .summary = "dy - softmax(x) * sum(dy) along the last axis, for x of log_softmax(x)",
+             .input_names = {"x", "dy"},
+             .infer = infer_softmax_gradient,
+             .reference = reference_softmax_gradient<true>,
+             .gradient = gradient_of_log_softmax_gradient,
+             .decompose = decompose_log_softmax_gradient,
+             .traits = kRowWise,
+             .mix_class = MixClass::kBlack,
+             .bound = {.ulps = 32, .k = 16},
+             .sample = [](SampleSource& source) {
+               return sample_softmax_gradient(source, "log_softmax_gradient");
+             }});
   table.add(
       {.name = "softmax_cross_entropy",
        .summary =

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "keel/backends/npu/presets/preset.h"
+#include "keel/graph/ir/emit.h"
 #include "keel/ops/ops.h"
 
 namespace random_npu_nodes {
@@ -178,6 +179,12 @@ inline void draw_rows(Graph& g, const Preset& preset) {
   if (coin()) {
     const Value x = g.input("x", dtype, shape);
     g.set_outputs({coin() ? softmax(x) : log_softmax(x)});
+    return;
+  }
+  if (pick(0, 2) == 0) {
+    const char* op = coin() ? "softmax_gradient" : "log_softmax_gradient";
+    const Value x = g.input("x", dtype, shape), dy = g.input("dy", dtype, shape);
+    g.set_outputs({emit(op, {x, dy}, CallSite::here())});
     return;
   }
   // Labels are below 4.

@@ -11,6 +11,7 @@
 
 #include "keel/backends/common/vector/instructions.h"
 #include "keel/backends/common/vector/softmax.h"
+#include "keel/backends/common/vector/softmax_gradient.h"
 #include "keel/backends/common/vector/widened_rows.h"
 #include "keel/core/base/error.h"
 #include "keel/graph/ir/graph.h"
@@ -23,10 +24,21 @@ namespace {
 constexpr int64_t kElementsOfABlock = 16384;
 constexpr int64_t kMostBlocks = 32;
 
-enum class Kind : uint8_t { kSoftmax, kLogSoftmax, kLoss, kGradient };
+enum class Kind : uint8_t {
+  kSoftmax,
+  kLogSoftmax,
+  kSoftmaxGradient,
+  kLogSoftmaxGradient,
+  kLoss,
+  kGradient
+};
 
 // The names stand in the order of the kinds.
-constexpr std::string_view kOps[] = {"softmax", "log_softmax", "softmax_cross_entropy",
+constexpr std::string_view kOps[] = {"softmax",
+                                     "log_softmax",
+                                     "softmax_gradient",
+                                     "log_softmax_gradient",
+                                     "softmax_cross_entropy",
                                      "softmax_cross_entropy_grad"};
 
 std::optional<Kind> find_kind(const Node& node) {
@@ -60,6 +72,35 @@ class SoftmaxRows final : public RowOp {
   SoftmaxInstruction instruction_;
 };
 
+// In f32. That of the logarithm computes the probabilities in the place of its result.
+class SoftmaxGradientRows final : public RowOp {
+ public:
+  explicit SoftmaxGradientRows(const Node& node)
+      : columns_(node.input(0).shape().back()),
+        softmax_(kind_of(node) == Kind::kLogSoftmaxGradient ? find_softmax(f32) : nullptr),
+        instruction_(softmax_ != nullptr ? find_log_softmax_gradient() : find_softmax_gradient()) {}
+
+  void run(void* const* args, int64_t begin, int64_t end, void*) const override {
+    SoftmaxGradientCall call;
+    call.rows = static_cast<size_t>(end - begin);
+    call.cols = static_cast<size_t>(columns_);
+    call.probabilities = static_cast<const float*>(args[0]) + begin * columns_;
+    call.upstream = static_cast<const float*>(args[1]) + begin * columns_;
+    call.dst = static_cast<float*>(args[2]) + begin * columns_;
+    if (softmax_ != nullptr) {
+      softmax_({call.probabilities, call.cols, call.dst, call.cols, call.rows, call.cols});
+      call.probabilities = call.dst;
+    }
+    instruction_(call);
+  }
+
+ private:
+  int64_t columns_;
+  SoftmaxInstruction softmax_;
+  SoftmaxGradientInstruction instruction_;
+};
+
+bool has_targets(const Node& node) { return kind_of(node) >= Kind::kLoss; }
 bool is_gradient(const Node& node) { return kind_of(node) == Kind::kGradient; }
 
 // The loss of each row, its gradient, or both from one pass over the logits.
@@ -158,11 +199,15 @@ bool belong_together(const Node& a, const Node& b) {
 // Returns what computes nodes that are supported in a dtype that there are instructions for; null
 // where there is none for all of them at once.
 std::unique_ptr<RowOp> make_rows(std::span<const Node* const> nodes, DType dtype) {
-  const bool plain = nodes[0]->inputs().size() == 1;
-  if (nodes.size() == 1 && plain) return std::make_unique<SoftmaxRows>(*nodes[0], dtype);
-  if (plain || nodes.size() > 2) return nullptr;
-  if (nodes.size() == 2 && nodes[1]->inputs().size() == 1) return nullptr;
-  if (nodes.size() == 2 && !belong_together(*nodes[0], *nodes[1])) return nullptr;
+  const Node& first = *nodes[0];
+  if (!has_targets(first)) {
+    if (nodes.size() > 1) return nullptr;
+    if (first.inputs().size() > 1) return std::make_unique<SoftmaxGradientRows>(first);
+    return std::make_unique<SoftmaxRows>(first, dtype);
+  }
+  if (nodes.size() > 2) return nullptr;
+  if (nodes.size() == 2 && (!has_targets(*nodes[1]) || !belong_together(first, *nodes[1])))
+    return nullptr;
   return std::make_unique<CrossEntropyRows>(nodes, dtype);
 }
 
@@ -179,9 +224,10 @@ int64_t rows_of_block(const Shape& logits) {
 Support supports_softmax(const Node& node) {
   if (!find_kind(node)) return {false, "no kernel for it"};
   const DType dtype = node.type().dtype;
-  if (!is_half(dtype) && dtype != f32 && dtype != f64)
+  const bool only_half = !has_targets(node) && node.inputs().size() > 1;
+  if (!is_half(dtype) && (only_half || (dtype != f32 && dtype != f64)))
     return {false, std::string("no kernel for ") + name_of(dtype)};
-  if (node.inputs().size() > 1 && !is_integer(node.input(1).dtype())) {
+  if (has_targets(node) && !is_integer(node.input(1).dtype())) {
     return {false, "no kernel for weights as targets"};
   }
   return {true, ""};

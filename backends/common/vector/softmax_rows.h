@@ -1,7 +1,8 @@
 // Softmax and its family as kernels: softmax, log_softmax, softmax_cross_entropy and its gradient,
 // with class ids as targets: in f32 and f64 as tasks of their own or on the rows that another
-// kernel makes, in f16 and bf16 as tasks of their own, computed in f32 and rounded once. Any
-// thread.
+// kernel makes, in f16 and bf16 as tasks of their own, computed in f32 and rounded once. In these
+// dtypes alone the gradients of softmax and log_softmax, too, which are composed in f32 and f64.
+// Any thread.
 #ifndef KEEL_BACKENDS_COMMON_VECTOR_SOFTMAX_ROWS_H
 #define KEEL_BACKENDS_COMMON_VECTOR_SOFTMAX_ROWS_H
 

@@ -30,11 +30,11 @@ NodeWork softmax_work(const WorkRequest& request) {
                     divide_up(scratch, std::max<int64_t>(1, columns)))}};
 }
 
-// Logarithms and losses of f16 rows that are far apart are beyond the largest value; every other
-// result is not.
+// Logarithms and losses of f16 rows that are far apart are beyond the largest value, and so are
+// gradients that add up a row; probabilities and gradients of losses are not.
 bool may_overflow(const AnchoredNode& anchored) {
   const std::string_view op = anchored.anchor().op_name();
-  return op == "log_softmax" || op == "softmax_cross_entropy";
+  return op != "softmax" && op != "softmax_cross_entropy_grad";
 }
 
 KernelEntry softmax_entry(std::string_view op, int64_t passes) {
@@ -49,11 +49,16 @@ KernelEntry softmax_entry(std::string_view op, int64_t passes) {
 
 }  // namespace
 
-// Passes are those of max, sub, exp, sum and div.
+// Passes are those of max, sub, exp, sum and div; of gradients of softmax and its logarithm those
+// of mul, sum, sub and mul, and of a softmax, sum, mul and sub.
 std::span<const KernelEntry> softmax_entries() {
   static const KernelEntry entries[] = {
-      softmax_entry("softmax", 19), softmax_entry("log_softmax", 16),
-      softmax_entry("softmax_cross_entropy", 16), softmax_entry("softmax_cross_entropy_grad", 22)};
+      softmax_entry("softmax", 19),
+      softmax_entry("log_softmax", 16),
+      softmax_entry("softmax_gradient", 3 + kPassesOfAReduction),
+      softmax_entry("log_softmax_gradient", 21 + kPassesOfAReduction),
+      softmax_entry("softmax_cross_entropy", 16),
+      softmax_entry("softmax_cross_entropy_grad", 22)};
   return entries;
 }
 

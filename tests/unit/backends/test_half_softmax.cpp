@@ -1,5 +1,5 @@
-// Softmax, its logarithm, the cross entropy and its gradient in f16 and bf16: computed in f32 and
-// rounded once, as one task each.
+// Softmax, its logarithm, the cross entropy and their gradients in f16 and bf16: computed in f32
+// and rounded once, as one task each.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -15,6 +15,8 @@
 #include "keel/backends/npu/npu_library.h"
 #include "keel/backends/npu/options.h"
 #include "keel/backends/registry.h"
+#include "keel/graph/autodiff/gradient.h"
+#include "keel/graph/ir/emit.h"
 #include "keel/graph/runtime/session.h"
 #include "keel/ops/ops.h"
 
@@ -76,6 +78,24 @@ int64_t count_of_others(const Tensor& results, const Tensor& expected) {
     if (!same) ++others;
   }
   return others;
+}
+
+// The gradient of rows x of a softmax y, or of a logarithm, by the factors of its results, in
+// double.
+Tensor expected_gradient(const Tensor& x, const Tensor& y, const Tensor& factors, bool logarithm) {
+  const std::vector<double> logarithms = expected_logarithms(x);
+  const int64_t columns = x.shape().back();
+  Tensor expected(f64, x.shape());
+  for (int64_t row = 0; row < x.num_elements(); row += columns) {
+    double total = 0;
+    for (int64_t i = row; i < row + columns; ++i)
+      total += factors.at(i) * (logarithm ? 1 : y.at(i));
+    for (int64_t i = row; i < row + columns; ++i) {
+      const double p = std::exp(logarithms[static_cast<size_t>(i)]);
+      expected.set(i, logarithm ? factors.at(i) - p * total : (factors.at(i) - total) * y.at(i));
+    }
+  }
+  return expected;
 }
 
 // The loss of each row and its gradient for the logits.
@@ -246,6 +266,38 @@ TEST_CASE("half softmax: losses of infinities and NaN are what ref makes of them
   }
 }
 
+TEST_CASE("half softmax: gradients of rows are one op rounded once and the same on cpu and npu") {
+  for (const DType dtype : {f16, bf16}) {
+    for (const int64_t columns : {1, 10, 17, 129, 9001}) {
+      const Tensor values = values_of(dtype, 37, columns, 3);
+      Tensor factors(dtype, values.shape());
+      for (int64_t i = 0; i < factors.num_elements(); ++i)
+        factors.set(i, std::cos(0.3 * static_cast<double>(i)));
+      for (const bool logarithm : {false, true}) {
+        CAPTURE(name_of(dtype));
+        CAPTURE(columns);
+        CAPTURE(logarithm);
+        Graph g;
+        const Value x = g.input("x", dtype, values.shape());
+        const Value factor = g.input("factor", dtype, values.shape());
+        const Value y = logarithm ? log_softmax(x) : softmax(x);
+        const Value dx = expand_gradients({y}, {x}, {factor}, CallSite::here())[0];
+        CHECK(dx.node().op_name() == (logarithm ? "log_softmax_gradient" : "softmax_gradient"));
+        std::vector<Tensor> of_backend;
+        for (const char* backend : {"cpu", "npu"}) {
+          Session session(g, device(backend));
+          const auto got = session.run({dx, y}, {{x, values}, {factor, factors}});
+          CHECK(count_of_others(got[0], expected_gradient(values, got[1], factors, logarithm)) ==
+                0);
+          of_backend.push_back(got[0]);
+        }
+        CHECK(std::memcmp(of_backend[0].raw(), of_backend[1].raw(), of_backend[0].num_bytes()) ==
+              0);
+      }
+    }
+  }
+}
+
 TEST_CASE("half softmax: a wrong class id is named with its row") {
   Tensor labels = labels_of(i32, 37, 10);
   labels.set(20, 10);
@@ -265,8 +317,11 @@ TEST_CASE("half softmax: each op is one task of either backend") {
     Graph g;
     const Value x = g.input("x", dtype, {5, 9}), ids = g.input("ids", i64, {5});
     const Value upstream = g.input("upstream", dtype, {5});
-    for (const Value& y : {softmax(x), log_softmax(x), softmax_cross_entropy(x, ids),
-                           softmax_cross_entropy_grad(x, ids, upstream)}) {
+    const Value dy = g.input("dy", dtype, {5, 9});
+    for (const Value& y :
+         {softmax(x), log_softmax(x), emit("softmax_gradient", {x, dy}, CallSite::here()),
+          emit("log_softmax_gradient", {x, dy}, CallSite::here()), softmax_cross_entropy(x, ids),
+          softmax_cross_entropy_grad(x, ids, upstream)}) {
       CAPTURE(y.node().op_name());
       CHECK(vector::supports_softmax(y.node()).supported);
       CHECK(library.supports(y.node()).supported);

@@ -236,6 +236,16 @@ TEST_CASE("npu planned: which ops are carried out") {
          return softmax_cross_entropy_grad(g.input("x", bf16, {9, 6}), numbers(g),
                                            g.input("dy", bf16, {9}));
        }},
+      {"softmax_gradient in f16",
+       [](Graph& g) {
+         const Value y = g.input("y", f16, {9, 6}), dy = g.input("dy", f16, {9, 6});
+         return emit("softmax_gradient", {y, dy}, CallSite::here());
+       }},
+      {"log_softmax_gradient in bf16",
+       [](Graph& g) {
+         const Value x = g.input("x", bf16, {9, 6}), dy = g.input("dy", bf16, {9, 6});
+         return emit("log_softmax_gradient", {x, dy}, CallSite::here());
+       }},
       {"log_softmax in bf16",
        [](Graph& g) {
          return log_softmax(g.input("x", bf16, {20, 6}));

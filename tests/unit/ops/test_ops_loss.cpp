@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "keel/graph/autodiff/gradient.h"
+#include "keel/graph/ir/emit.h"
 
 #include "ops_for_tests.h"
 
@@ -53,6 +54,28 @@ TEST_CASE("softmax refuses integers and missing axes") {
   CHECK(contains(error_of([&] { softmax(g.constant(counting({2}, i32))); }), "a float dtype"));
   CHECK(contains(error_of([&] { softmax(g.constant(counting({2})), 1); }), "an axis of x"));
   CHECK(contains(error_of([&] { softmax(g.constant(counting({}))); }), "softmax"));
+}
+
+TEST_CASE("gradients of softmax and its logarithm as ops of their own") {
+  Graph g;
+  const Value dy = g.constant(row({1, -2, 4})), p = g.constant(row({0.25, 0.25, 0.5}));
+  // sum(dy * p) = 1.75 and sum(dy) = 3.
+  check_close(elements(emit("softmax_gradient", {p, dy}, CallSite::here())),
+              {-0.1875, -0.9375, 1.125});
+  std::vector<double> expected = {1, -2, 4};
+  for (size_t i = 0; i < 3; ++i) expected[i] -= 3 * kSoftmax123[i];
+  check_close(
+      elements(emit("log_softmax_gradient", {g.constant(row({1, 2, 3})), dy}, CallSite::here())),
+      expected);
+  for (const char* op : {"softmax_gradient", "log_softmax_gradient"}) {
+    CAPTURE(op);
+    const auto refused = [&](const Value& upstream) {
+      return error_of([&] { emit(op, {p, upstream}, CallSite::here()); });
+    };
+    CHECK(contains(refused(g.constant(row({1, 2}))), std::string(op) + ": dy: expected f64[1, 3]"));
+    CHECK(contains(refused(g.constant(Tensor(f32, {1, 3}))), "got f32[1, 3]"));
+    CHECK(contains(refused(g.constant(row({1}))), "f64[1, 3]"));
+  }
 }
 
 TEST_CASE("cross entropy of class ids and of weights") {
