@@ -7,7 +7,6 @@
 #include "keel/graph/ir/emit.h"
 #include "keel/graph/ir/op_table.h"
 #include "keel/graph/ir/sample.h"
-#include "keel/ops/masked_gradient.h"
 #include "keel/ops/pool_rules.h"
 #include "keel/ops/scalar_rules.h"
 #include "keel/ops/sort.h"
@@ -263,16 +262,6 @@ void register_pool_max(OpTable& table) {
   op.bound = {.ulps = 1, .k = 32};
   op.sample = sample_max_gradient;
   table.add(std::move(op));
-}
-
-Value where_positive(const Value& y, const Value& gradient, CallSite site) {
-  const Node& node = gradient.node();
-  if (node.op_name() != "max_pool2d_gradient" || node.input(0) != y)
-    return select(greater(y, 0, site), gradient, 0, site);
-  const auto& pool = node.as<MaxPool2dAttributes>();
-  const Value pooled = max_pool2d(y, pool, site);  // again: equal nodes are merged
-  const Value kept = select(greater(pooled, 0, site), node.input(1), 0, site);
-  return max_pool2d_gradient(y, kept, pool, node.site());
 }
 
 Value max_pool2d(Operand x, MaxPool2dAttributes options, CallSite site) {

@@ -35,7 +35,7 @@ Matrix product(const Matrix& a, const Matrix& b) {
   return result;
 }
 
-// The magnitudes of the matrices of an axis.
+// Holds the magnitudes of the matrices of an axis.
 struct AxisMatrices {
   Matrix input, weights, output;
 };
@@ -112,7 +112,7 @@ class Tiles {
   }
 
  private:
-  // m x m^T and m^T x m, the matrix of the axis down on the left.
+  // Return m x m^T and m^T x m, where the left m is that of the axis down.
   Matrix both_ways(Matrix AxisMatrices::*m, const Matrix& x) const {
     return product(product(down_.*m, x), transposed(across_.*m));
   }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <vector>
+#include <span>
 
 namespace keel {
 namespace {
@@ -18,10 +18,14 @@ constexpr int64_t kMostBytesOfALine = int64_t{8} << 20;
 constexpr int64_t kLeastSummedTiles = 48;
 constexpr int64_t kMostBytesOfSums = int64_t{4} << 20;
 
-// With 3 taps longer tiles would save a quarter of the multiplications, with 5 taps a third.
-std::vector<std::array<int64_t, 2>> results_of_tiles(int64_t taps) {
-  if (taps == 3) return {{2, 2}};
-  return {{2, 2}, {2, 4}};
+// Results of a tile, down and across. With 3 taps longer tiles would save a quarter of the
+// multiplications, with 5 taps they save a third.
+using ResultsOfTile = std::array<int64_t, 2>;
+constexpr ResultsOfTile kTilesOf3Taps[] = {{2, 2}}, kTilesOf5Taps[] = {{2, 2}, {2, 4}};
+
+std::span<const ResultsOfTile> results_of_tiles(int64_t taps) {
+  if (taps == 3) return kTilesOf3Taps;
+  return kTilesOf5Taps;
 }
 
 bool slides_by_one(const WindowRows::Axis& axis, int64_t taps) {
@@ -60,7 +64,7 @@ int64_t multiplications(const WinogradForm& form) {
 }
 
 // Returns the form with tiles of so many results, where these are worth computing.
-std::optional<WinogradForm> with_tiles(WinogradForm form, const std::array<int64_t, 2>& outputs) {
+std::optional<WinogradForm> with_tiles(WinogradForm form, const ResultsOfTile& outputs) {
   const auto& axes = form.windows.axes;
   form.outputs = outputs;
   for (size_t i = 0; i < 2; ++i) form.tiles[i] = (axes[i].windows + outputs[i] - 1) / outputs[i];
@@ -101,7 +105,7 @@ std::optional<WinogradForm> winograd_form(const ProductMatrices& p, DType dtype)
   }
   if (!form.sums_windows) form.weights = weights_of(p.b, form.taps, form.channels);
   std::optional<WinogradForm> best;
-  for (const auto& outputs : results_of_tiles(form.taps)) {
+  for (const ResultsOfTile& outputs : results_of_tiles(form.taps)) {
     const auto other = with_tiles(form, outputs);
     if (other && (!best || multiplications(*other) < multiplications(*best))) best = other;
   }

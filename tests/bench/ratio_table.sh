@@ -46,7 +46,7 @@ collect() {
     *) echo "failed ($code): $*" >&2; exit 1 ;;
   esac
 }
-# glibc would give blocks of this size back and have them faulted in again, which is a third of libtorch's time for lenet.
+# glibc gives the memory of large tensors back and has it faulted in again in each step: nearly a third of libtorch's time for lenet.
 keep_memory() { MALLOC_MMAP_THRESHOLD_=4000000000 MALLOC_TRIM_THRESHOLD_=8000000000 "$@"; }
 bound() { # THREADS COMMAND...: for peers on OpenMP
   keep_memory env OMP_NUM_THREADS=$1 OPENBLAS_NUM_THREADS=$1 OMP_PROC_BIND=true OMP_PLACES=cores LD_LIBRARY_PATH=$openblas "${@:2}"

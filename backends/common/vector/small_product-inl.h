@@ -29,10 +29,12 @@ struct SmallProduct {
   float* c;
   size_t c_row;
   size_t m, n, k;
-  size_t terms = SIZE_MAX;  // of a sum of its own, each of which is added to those before
+  // k is cut into runs of so many terms, at least 1. Each run is summed from 0, then added to the
+  // sum of those before it.
+  size_t terms = SIZE_MAX;
 };
 
-// kRows x kVectors registers of sums.
+// Holds the sums of kRows x kVectors vectors of C in registers.
 template <size_t kRows, size_t kVectors>
 struct TileSums {
   using D = hn::ScalableTag<float>;
@@ -52,7 +54,7 @@ struct TileSums {
       for (size_t v = 0; v < kVectors; ++v) at[i][v] = hn::Add(at[i][v], other.at[i][v]);
     }
   }
-  // Sums of `terms` terms, in their order.
+  // Adds `terms` products of rows of A and a row of B, in their order.
   HWY_INLINE void multiply(const float* HWY_RESTRICT a, size_t a_row, size_t a_step,
                            const float* HWY_RESTRICT b, size_t b_row, size_t terms) {
     const D d;
@@ -70,7 +72,7 @@ struct TileSums {
   }
 };
 
-// A tile of C. Stores or adds its sums.
+// Computes a tile of C and stores it, or adds it to what is there.
 template <size_t kRows, size_t kVectors, bool kAdd>
 HWY_INLINE void product_tile(const SmallProduct& p, const float* a, const float* b, float* c,
                              size_t c_row) {

@@ -66,7 +66,8 @@ HWY_INLINE void add_term(D d, const hn::Vec<D>* in, hn::Vec<D>& sum, bool& begun
   }
 }
 
-// The rows of points a and -a have the same terms but for the signs of some.
+// Returns true if two rows have the same terms except for the signs of some, as the rows of points
+// a and -a do.
 template <class Matrix>
 constexpr bool are_mirrored(size_t row, size_t other) {
   bool has_same = false, has_opposite = false;
@@ -78,7 +79,7 @@ constexpr bool are_mirrored(size_t row, size_t other) {
   }
   return has_same && has_opposite;
 }
-// The row that mirrors this one, or itself.
+// Returns the row that mirrors this one, or the row itself.
 template <class Matrix>
 constexpr size_t mirror_of(size_t row) {
   for (size_t other = 0; other < Matrix::kRows; ++other)
@@ -86,8 +87,8 @@ constexpr size_t mirror_of(size_t row) {
   return row;
 }
 
-// The terms of a row that are those of another, or their opposites.
-template <class Matrix, size_t kRow, size_t kOther, bool kOpposite>
+// Keeps the terms of a row that another row has too, or has with the opposite sign.
+template <class Matrix, size_t kOther, bool kOpposite>
 struct CommonTerms {
   static constexpr double at(size_t row, size_t column) {
     const double x = Matrix::at(row, column), y = Matrix::at(kOther, column);
@@ -103,7 +104,7 @@ HWY_INLINE hn::Vec<D> row_of(D d, const hn::Vec<D>* in, std::index_sequence<kCol
   return sum;
 }
 
-// A row by itself, or the second of two that mirror each other with the first.
+// Computes a row by itself, or together with the one before that mirrors it.
 template <class Matrix, size_t kRow, class D>
 HWY_INLINE void apply_row(D d, const hn::Vec<D>* in, hn::Vec<D>* out) {
   constexpr size_t kMirror = mirror_of<Matrix>(kRow);
@@ -111,8 +112,8 @@ HWY_INLINE void apply_row(D d, const hn::Vec<D>* in, hn::Vec<D>* out) {
   if constexpr (kMirror == kRow) {
     out[kRow] = row_of<Matrix, kRow>(d, in, kAll);
   } else if constexpr (kMirror < kRow) {
-    const auto same = row_of<CommonTerms<Matrix, kRow, kMirror, false>, kRow>(d, in, kAll);
-    const auto opposite = row_of<CommonTerms<Matrix, kRow, kMirror, true>, kRow>(d, in, kAll);
+    const auto same = row_of<CommonTerms<Matrix, kMirror, false>, kRow>(d, in, kAll);
+    const auto opposite = row_of<CommonTerms<Matrix, kMirror, true>, kRow>(d, in, kAll);
     out[kRow] = hn::Add(same, opposite);
     out[kMirror] = hn::Sub(same, opposite);
   }
@@ -148,7 +149,8 @@ HWY_INLINE void bring_column(D d, const WinogradSide<const float>& from, bool ha
   apply<Matrix>(d, in, out, std::make_index_sequence<Matrix::kRows>());
 }
 
-// The line for the channels of D's lanes. kKept columns of a patch are the first ones of the next.
+// Transforms the line for the channels of D's lanes. The last kKept columns of a patch are the
+// first ones of the next, and are not transformed again.
 template <class Down, class Across, size_t kKept, class D>
 HWY_INLINE void transform_lanes(D d, const WinogradLine& call, size_t channel) {
   constexpr size_t kIn = Across::kColumns, kOutputs = Across::kOutputsOfTile;

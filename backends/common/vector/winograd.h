@@ -25,8 +25,8 @@ struct WinogradSide {
   ptrdiff_t column = 0, patch = 0;
   int64_t first = 0, size = INT64_MAX;
 };
-// Neighbours along a line, the next one as many columns behind the one before as a tile has results
-// across.
+// Neighbours along a line: a patch begins as many columns behind the one before as a tile has
+// results across.
 struct WinogradLine {
   WinogradSide<const float> from;
   WinogradSide<float> to;
@@ -37,10 +37,9 @@ using WinogradInstruction = void (*)(const WinogradLine& line);
 // For the host ISA in use and tiles of that form.
 KEEL_API WinogradInstruction find_winograd(WinogradStep step, const WinogradForm& form);
 
-// C = A B for each of `points` triples of matrices, or C += A B, where sums of kTermsOfASum terms
-// are summed again: errors of sums that reach over many channels or tiles are smaller so. Element
-// (i, p) of A is at a[i *
-// a_row + p * a_step]. Rows of B and C have room for whole vectors, up to a multiple of
+// C = A B for each of `points` triples of matrices, or C += A B. k is summed in runs of
+// kTermsOfASum, which are then added: that keeps the errors of long sums small. Element (i, p) of A
+// is at a[i * a_row + p * a_step]. Rows of B and C have room for whole vectors, up to a multiple of
 // kProductColumns columns; what is there behind the last column does not matter.
 inline constexpr size_t kProductColumns = 16, kTermsOfASum = 8;
 struct PointProducts {

@@ -88,8 +88,7 @@ struct CubePlan {
 size_t cube_k_panel(size_t k) noexcept;
 
 // Resolves the kernels for the host ISA in use; those of bf16 are what product_kernels() chooses
-// for the shape, but that windows of few channels are widened in place of multiplied in pairs or
-// tiles.
+// for the shape. Windows of few channels are an exception: they are widened.
 // Throws Error when it has none for the dtypes.
 CubePlan plan_cube(const CubeProblem& problem);
 

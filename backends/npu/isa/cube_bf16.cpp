@@ -80,8 +80,8 @@ HWY_INLINE void store_tiles(float* to, size_t stride) {
   store_tile_to<2>(to + kTileRows * stride, stride);
   store_tile_to<3>(to + kTileRows * stride + kTileRows, stride);
 }
-// kTileDepth of k: the first rows of A and those behind them, `step` elements apart, and two tiles
-// of packed B.
+// Multiplies kTileDepth of k: rows of A that lie `step` elements apart, from `upper` and from
+// `lower` on, and two tiles of packed B.
 HWY_INLINE void add_tiles(const uint16_t* upper, const uint16_t* lower, size_t step,
                           const uint16_t* right) {
   load_tile_from<4>(upper, step);
@@ -107,7 +107,7 @@ void multiply_amx(const void* a, const void* b, size_t, size_t, size_t length, f
   store_tiles(to, stride);
 }
 
-// Rows of A are loaded into tiles where they are stored.
+// Loads rows of A into tiles from where they are stored.
 void multiply_amx_stored(const StoredRows& a, const void* b, size_t, size_t length, float* to,
                          size_t stride) {
   const auto* left = static_cast<const uint16_t*>(a.rows);

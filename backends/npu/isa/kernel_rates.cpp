@@ -60,8 +60,8 @@ CubeProblem problem_of(ShapeClass shape, DType dtype) {
       p.m = p.n = p.k = 64;
       break;
   }
-  // Few columns are those of a first layer, which loads bytes; and that of a training, which keeps
-  // right operands packed where it can.
+  // Products with few columns are measured as a first layer's are: with bytes on the left, and a
+  // packed right operand where a training keeps one.
   const bool first_layer = shape == ShapeClass::kRows || shape == ShapeClass::kColumns;
   if (first_layer && dtype != f16) {
     p.a = u8;
@@ -137,7 +137,7 @@ class Probe {
   }
 
   CubePlan plan_;
-  vector::ByteMap bytes_;  // of a = u8
+  vector::ByteMap bytes_;  // what is applied to A if it is bytes
   std::shared_ptr<Buffer> a_, b_, c_, scratch_;
   double least_ = std::numeric_limits<double>::max();  // seconds
 };

@@ -6,7 +6,9 @@
 
 #include <doctest/doctest.h>
 
+#include "keel/backends/common/vector/host_isa.h"
 #include "keel/backends/npu/isa/cube.h"
+#include "keel/backends/npu/isa/cube_kernels.h"
 #include "keel/core/base/half.h"
 #include "keel/core/tensor/buffer.h"
 
@@ -18,6 +20,8 @@ namespace {
 
 using namespace keel;
 using namespace keel::npu;
+using vector::host_isa;
+using vector::HostIsa;
 using vector_test::Numbers;
 using vector_test::on_every_isa;
 
@@ -191,6 +195,47 @@ TEST_CASE("npu cube: windows that are multiplied where they lie give the bits of
     }
     CHECK(where_they_lie > 50);
   });
+}
+
+// The kernels of pairs and tiles multiply windows where they are copied, without packing them.
+// Plain loops stand for them where the processor has neither.
+TEST_CASE(
+    "npu cube: windows that are multiplied where they are copied give the bits of packed ones") {
+  Numbers numbers(41);
+  int multiplied = 0;
+  const auto check = [&](const CubeKernels* other) {
+    for (int i = 0; i < 40; ++i) {
+      WindowRows w = i % 8 == 0 ? large_windows(13, 33, 1) : draw_windows(numbers);
+      if (i % 8 != 0) w.channels = 17 + static_cast<int64_t>(numbers.next() % 30);
+      w.axes[1].pitch = w.channels;
+      w.axes[0].pitch = w.axes[1].size * w.axes[1].pitch;
+      w.image_pitch = w.axes[0].size * w.axes[0].pitch;
+      Case c = case_of(numbers, w, 1 + static_cast<int64_t>(numbers.next() % 4), bf16);
+      c.start = 0;
+      CubePlan plan = plan_cube(c.problem);
+      if (other != nullptr) {
+        plan.kernels = other;
+        plan.windows = nullptr;
+        plan.taps = nullptr;
+      }
+      if (plan.kernels->packed_size != 2 || plan.kernels->multiply_stored == nullptr) continue;
+      multiplied += c.problem.transpose_a ? 0 : 1;
+      const std::vector<float> stored = product_of(c, plan);
+      CubeKernels packing = *plan.kernels;
+      packing.multiply_stored = nullptr;
+      plan.kernels = &packing;
+      const std::vector<float> packed = product_of(c, plan);
+      CAPTURE(i);
+      CHECK(std::memcmp(stored.data(), packed.data(), stored.size() * sizeof(float)) == 0);
+    }
+  };
+  bool avx512 = false;
+  on_every_isa([&] {
+    avx512 = avx512 || host_isa() == HostIsa::kAvx512;
+    check(nullptr);
+    if (host_isa() == HostIsa::kAvx512) check(bf16_cube_kernels(PairsOfBf16::kLoops));
+  });
+  CHECK((multiplied > 10 || !avx512));
 }
 
 // Also with several panels of k, in pieces of C that begin and end within a tap, and with B read

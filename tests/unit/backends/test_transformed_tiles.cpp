@@ -121,7 +121,7 @@ void check_sums(const TiledConv& conv, const std::vector<Tensor>& got,
   }
 }
 
-// How a convolution of these operands is computed by tiles.
+// Returns the form of a convolution of these operands, if it is computed by tiles.
 std::optional<WinogradForm> form_of(const Conv2dAttributes& options, const Shape& x, const Shape& w,
                                     DType dtype = f32) {
   Graph g;

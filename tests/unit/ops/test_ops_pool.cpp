@@ -10,6 +10,7 @@
 
 #include "keel/core/base/random.h"
 #include "keel/graph/autodiff/gradient.h"
+#include "keel/graph/ir/rewriter.h"
 #include "keel/graph/passes/passes.h"
 
 #include "ops_for_tests.h"
@@ -196,41 +197,85 @@ TEST_CASE("the gradient of max_pool2d goes to the first of those that tie") {
   }
 }
 
-TEST_CASE("the gradient of a relu that is pooled is masked where it is small") {
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  const MaxPool2dAttributes apart{{1, 2}, {1, 2}}, overlapping{{1, 3}, {1, 1}, "same"};
-  struct Case {
-    MaxPool2dAttributes pool;
-    Doubles x, dy, dx;
-  };
-  const std::vector<Case> cases = {
-      {apart, {-1, -2, 3, 1, 0, -0.0, 2, 2}, {10, 20, 30, 40}, {0, 0, 20, 0, 0, 0, 40, 0}},
-      {apart, {nan, 1, -1, nan}, {1, nan}, {0, 0, 0, 0}},
-      {apart, {-1, -1, 4, 4}, {nan, 2}, {0, 0, 2, 0}},
-      {overlapping, {2, -1, 5}, {1, 10, 100}, {1, 0, 110}},
-      {overlapping, {-2, -1, -5}, {1, 10, 100}, {0, 0, 0}}};
-  for (const Case& c : cases) {
-    CAPTURE(c.x);
-    Graph g;
-    const auto row_of = [](const Doubles& values) {
-      Tensor t(f32, {1, 1, static_cast<int64_t>(values.size()), 1});
-      for (size_t i = 0; i < values.size(); ++i) t.set(static_cast<int64_t>(i), values[i]);
-      return t;
-    };
-    const Tensor x = row_of(c.x);
-    const Value v = g.input("x", f32, x.shape());
-    const Value pooled = max_pool2d(relu(v), c.pool);
-    const Value dx = gradients(sum(pooled * g.constant(row_of(c.dy))), {v})[0];
-    for (const char* where : {"ref:0", "cpu:0", "npu:0"}) {
-      CAPTURE(std::string(where));
-      Session session(g, device(where));
-      CHECK(elements(session.run({dx}, {{v, x}}).at(0)) == c.dx);
-    }
-    const auto expanded =
-        specialise({.graph = &g, .fetches = {dx}, .input_types = {{"x", x.type()}}});
-    for (const Node& node : expanded->nodes())
-      if (node.op_name() == "select") CHECK(node.type().shape == pooled.shape());
+namespace {
+
+Tensor row_of(const Doubles& values, DType dtype = f32) {
+  Tensor t(dtype, {1, 1, static_cast<int64_t>(values.size()), 1});
+  for (size_t i = 0; i < values.size(); ++i) t.set(static_cast<int64_t>(i), values[i]);
+  return t;
+}
+
+// What comes back to v through a relu, the addition of `shift`, and a pool.
+struct PooledRelu {
+  MaxPool2dAttributes pool;
+  Doubles x, dy, shift, dx;
+
+  Value gradient(Graph& g, const Value& v) const {
+    const Value y = relu(v);
+    const Value shifted = shift.empty() ? y : y + g.constant(row_of(shift, v.dtype()));
+    return gradients(sum(max_pool2d(shifted, pool) * g.constant(row_of(dy, v.dtype()))), {v})[0];
   }
+};
+
+// Returns the numbers of elements of the masks that the gradient is made with.
+std::vector<int64_t> sizes_of_masks(const PooledRelu& c) {
+  Graph g;
+  const Tensor x = row_of(c.x);
+  const Value dx = c.gradient(g, g.input("x", f32, x.shape()));
+  const auto made = specialise({.graph = &g, .fetches = {dx}, .input_types = {{"x", x.type()}}});
+  const std::vector<bool> live = live_nodes(*made);
+  std::vector<int64_t> sizes;
+  for (const Node& node : made->nodes()) {
+    if (live[node.id()] && node.op_name() == "select")
+      sizes.push_back(node.type().shape.num_elements());
+  }
+  return sizes;
+}
+
+}  // namespace
+
+TEST_CASE("the gradient of a relu that is pooled is masked at the size of the pool") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const MaxPool2dAttributes apart{{1, 2}, {1, 2}}, overlapping{{1, 3}, {1, 2}, "same"};
+  const std::vector<PooledRelu> cases = {
+      {apart, {-1, -2, 3, 1, 0, -0.0, 2, 2}, {10, 20, 30, 40}, {}, {0, 0, 20, 0, 0, 0, 40, 0}},
+      {apart, {nan, 1, -1, nan}, {1, nan}, {}, {0, 0, 0, 0}},
+      {apart, {-1, -1, 4, 4}, {nan, 2}, {}, {0, 0, 2, 0}},
+      {overlapping, {2, -1, 5, 5, 7}, {1, 10, 100}, {}, {1, 0, 10, 0, 100}},
+      {overlapping, {-2, -1, 5, 4, -5}, {1, 10, 100}, {}, {0, 0, 10, 100, 0}},
+      {overlapping, {-2, -1, -5, -5, -1}, {1, 10, 100}, {}, {0, 0, 0, 0, 0}}};
+  for (const PooledRelu& c : cases) {
+    CAPTURE(c.x);
+    for (const DType dtype : {f32, f16, bf16}) {
+      Graph g;
+      const Value v = g.input("x", dtype, row_of(c.x).shape());
+      const Value dx = c.gradient(g, v);
+      // With 0 added the pool does not read the relu, which is masked element by element.
+      PooledRelu apart_from_relu = c;
+      apart_from_relu.shift.assign(c.x.size(), 0);
+      const Value expected = apart_from_relu.gradient(g, v);
+      for (const char* where : {"ref:0", "cpu:0", "npu:0"}) {
+        CAPTURE(std::string(where));
+        Session session(g, device(where));
+        const auto got = session.run({dx, expected}, {{v, row_of(c.x, dtype)}});
+        CHECK(elements(got[0]) == c.dx);
+        CHECK(bit_equal(got[0], got[1]));
+      }
+    }
+    CHECK(sizes_of_masks(c) == std::vector<int64_t>{static_cast<int64_t>(c.dy.size())});
+  }
+}
+
+TEST_CASE("a pool that reads more than the relu leaves its mask where it is") {
+  const PooledRelu c{{{1, 2}, {1, 2}}, {3, 1, -1, 2}, {10, 20}, {0, 5, 9, 0}, {0, 10, 0, 0}};
+  Graph g;
+  const Value v = g.input("x", f32, row_of(c.x).shape());
+  const Value dx = c.gradient(g, v);
+  for (const char* where : {"ref:0", "cpu:0", "npu:0"}) {
+    Session session(g, device(where));
+    CHECK(elements(session.run({dx}, {{v, row_of(c.x)}}).at(0)) == c.dx);
+  }
+  CHECK(sizes_of_masks(c) == std::vector<int64_t>{4});
 }
 
 TEST_CASE("max_pool2d takes every number and carries NaN on") {

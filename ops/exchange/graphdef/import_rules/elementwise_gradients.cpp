@@ -3,6 +3,7 @@
 #include "keel/ops/elementwise.h"
 #include "keel/ops/exchange/graphdef/op_rules.h"
 #include "keel/ops/exchange/graphdef/selu.h"
+#include "keel/ops/masked_gradient.h"
 #include "keel/ops/reduce.h"
 
 namespace keel::graphdef {
@@ -10,7 +11,7 @@ namespace {
 
 using onnx::NodeContext;
 
-Values relu_gradient(NodeContext& c) { return {select(greater(c.in(1), 0, {}), c.in(0), 0.0, {})}; }
+Values relu_gradient(NodeContext& c) { return {where_positive(c.in(1), c.in(0), {})}; }
 
 Values relu6_gradient(NodeContext& c) {
   const Value x = c.in(1);
