@@ -1,5 +1,7 @@
 #include "keel/backends/common/kernel.h"
 
+#include <unordered_set>
+
 #include "keel/backends/common/all_reduce_kernel.h"
 #include "keel/backends/common/float_status_kernel.h"
 #include "keel/backends/common/host_backend.h"
@@ -67,14 +69,19 @@ Support supports_in_task_list(const KernelLibrary& library, const Node& node) {
   const bool control =
       node.is(OpRole::kWhile) || node.is(OpRole::kCond) || node.is(OpRole::kSunkLoop);
   if (!control) return library.supports(node);
+  // Fused nodes that share a body are one question: its inputs say what theirs are.
+  std::unordered_set<const Graph*> supported_bodies;
   for (const auto& body : node.bodies()) {
     for (const Node& inner : body->nodes()) {
+      const bool fused = is_fused_node(inner);
+      if (fused && supported_bodies.contains(inner.bodies()[0].get())) continue;
       // Composite nodes in a body are decomposed on their own; here only what has no way out
       // counts.
       const Support support = supports_in_task_list(library, inner);
       if (!support.supported && inner.op().decompose == nullptr) {
         return {false, "its body needs " + inner.op_name() + ": " + support.reason};
       }
+      if (fused && support.supported) supported_bodies.insert(inner.bodies()[0].get());
     }
   }
   return {true, ""};

@@ -122,7 +122,7 @@ KernelPlan NpuLibrary::plan(const Node& node, const StateLayouts& layouts) const
   if (!packed.text.empty()) launch = with_variant(*launch, packed.text);
   const KernelEntry& entry = *find_entry(anchored);
   const bool saturate = preset_->saturate_f16;
-  KernelPlan plan = entry.plan(anchored, {layouts, saturate});
+  KernelPlan plan = entry.plan(anchored, {layouts, epilogues_, saturate});
   const bool unbounded = entry.saturates_behind != nullptr && entry.saturates_behind(anchored);
   const bool saturates_behind = saturate && unbounded && node.type().dtype == f16;
   if (saturates_behind) plan = vector::saturate_results(std::move(plan), node);

@@ -21,7 +21,10 @@ class NpuLibrary final : public KernelLibrary {
   // `strict`: programs also get what carries their launches out as planned.
   explicit NpuLibrary(std::shared_ptr<const Preset> preset, BlockDimOptions options = {},
                       bool strict = false)
-      : preset_(std::move(preset)), options_(std::move(options)), strict_(strict) {}
+      : preset_(std::move(preset)),
+        options_(std::move(options)),
+        strict_(strict),
+        epilogues_(preset_->saturate_f16) {}
 
   Support supports(const Node& node) const override;
   StateLayouts choose_layouts(const Graph& step) const override {
@@ -52,6 +55,7 @@ class NpuLibrary final : public KernelLibrary {
   mutable Launches launches_;
   mutable PlannedRuns planned_runs_;
   mutable LaunchCache cache_;
+  mutable SharedEpilogues epilogues_;
 };
 
 }  // namespace keel::npu

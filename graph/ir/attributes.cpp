@@ -5,6 +5,8 @@
 #include <cxxabi.h>
 #include <functional>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
 namespace keel {
 namespace {
@@ -34,6 +36,37 @@ size_t hash_one(const std::vector<T>& v) {
   return h;
 }
 
+template <class T>
+bool equal_one(const T& x, const T& y) {
+  if constexpr (std::is_same_v<T, Tensor>)
+    return bit_equal(x, y);
+  else if constexpr (std::is_same_v<T, double>)
+    return hash_one(x) == hash_one(y);  // by bits: NaN, -0
+  else
+    return x == y;
+}
+
+// Calls `visit` with a tag of the type that is alternative `kind` of AttributeValue. Members are
+// then read where they lie in their struct: passes hash and compare attributes of every node, and
+// a list of them would be copied each time.
+template <class Visit, size_t... kKinds>
+auto with_kind(size_t kind, std::index_sequence<kKinds...>, const Visit& visit) {
+  decltype(visit(std::type_identity<bool>())) result{};
+  static_cast<void>(
+      ((kind == kKinds &&
+        (result = visit(std::type_identity<std::variant_alternative_t<kKinds, AttributeValue>>()),
+         true)) ||
+       ...));
+  return result;
+}
+
+constexpr std::make_index_sequence<std::variant_size_v<AttributeValue>> kAllKinds;
+
+template <class T>
+const T& member_at(const void* attributes, size_t offset) {
+  return *reinterpret_cast<const T*>(static_cast<const char*>(attributes) + offset);
+}
+
 // "keel::MatmulAttributes {transpose_a, transpose_b}".
 std::string struct_in_words(const AttributesSchema& schema) {
   int status = 0;
@@ -49,17 +82,7 @@ std::string struct_in_words(const AttributesSchema& schema) {
 bool attribute_equal(const AttributeValue& a, const AttributeValue& b) {
   if (a.index() != b.index()) return false;
   return std::visit(
-      [&](const auto& x) {
-        using T = std::decay_t<decltype(x)>;
-        const T& y = std::get<T>(b);
-        if constexpr (std::is_same_v<T, Tensor>)
-          return bit_equal(x, y);
-        else if constexpr (std::is_same_v<T, double>)
-          return hash_one(x) == hash_one(y);  // by bits: NaN, -0
-        else
-          return x == y;
-      },
-      a);
+      [&](const auto& x) { return equal_one(x, std::get<std::decay_t<decltype(x)>>(b)); }, a);
 }
 
 size_t attribute_hash(const AttributeValue& value) {
@@ -89,17 +112,25 @@ void Attributes::refuse(const AttributesSchema& wanted) const {
 bool Attributes::operator==(const Attributes& other) const {
   if (!same_struct(schema_, other.schema_)) return false;
   if (data_ == other.data_) return true;
-  const AttributeList a = list();
-  const AttributeList b = other.list();
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (!attribute_equal(a[i].second, b[i].second)) return false;
+  for (const auto& place : schema_->places) {
+    const bool equal = with_kind(place.kind, kAllKinds, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      return equal_one(member_at<T>(data_.get(), place.offset),
+                       member_at<T>(other.data_.get(), place.offset));
+    });
+    if (!equal) return false;
   }
   return true;
 }
 
 size_t Attributes::hash() const {
   size_t h = 17;
-  for (const auto& [name, value] : list()) h = mix(h, attribute_hash(value));
+  if (empty()) return h;
+  for (const auto& place : schema_->places) {
+    h = mix(h, with_kind(place.kind, kAllKinds, [&](auto tag) {
+              return hash_one(member_at<typename decltype(tag)::type>(data_.get(), place.offset));
+            }));
+  }
   return h;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <system_error>
 #include <unordered_set>
 #include <utility>
@@ -152,8 +153,12 @@ const Node& Graph::insert(const OpDef& op, Values inputs, Attributes attributes,
   if (!same_struct(attributes.schema(), op.attributes)) {
     throw Error({.op = op.name, .message = "attributes of another op were given", .site = site});
   }
-  std::vector<Type> types;
-  types.reserve(inputs.size());
+  // Passes add nodes by the ten thousand, most of them with few inputs.
+  constexpr size_t kFewInputs = 4;
+  alignas(Type) std::byte room[kFewInputs * sizeof(Type)];
+  std::pmr::monotonic_buffer_resource memory(room, sizeof(room));
+  std::pmr::vector<Type> operands(&memory);
+  operands.reserve(data);
   for (size_t i = 0; i < data; ++i) {
     if (!owns(inputs[i])) {
       require_within_reach(inputs[i], op.name, argument_name(op, i), site);
@@ -162,10 +167,11 @@ const Node& Graph::insert(const OpDef& op, Values inputs, Attributes attributes,
     const Type& type = inputs[i].type(site);
     // The name is made for the message alone.
     if (type.dtype == DType::kToken) require_data(inputs[i], op.name, argument_name(op, i), site);
-    types.push_back(type);
+    operands.push_back(type);
   }
+  std::vector<Type> types;
   try {
-    types = op.infer(InferContext(op, types, attributes, bodies, site));
+    types = op.infer(InferContext(op, operands, attributes, bodies, site));
   } catch (const Error& error) {
     const std::string scope = label() == nullptr ? "" : label()->scope;
     throw scope.empty() ? error.with_site(site) : error.with_site(site).with_context(scope);

@@ -91,7 +91,8 @@ class BodyMaker {
   Value constant(const Value& v) {
     Value& inner = constants_[v];
     if (inner.valid()) return inner;
-    return inner = made_.body->constant(v.node().as<ConstantAttributes>().value, v.node().site());
+    const Node& made = v.node();
+    return inner = made_.body->add(made.op(), {}, made.attributes(), made.site()).output();
   }
 
   const Graph& from_;

@@ -89,8 +89,17 @@ using Bodies = std::vector<std::shared_ptr<Graph>>;
 
 // Loops in bodies come behind the loop around them, whose variables may be all that reads theirs.
 Bodies without_unread(Bodies bodies) {
-  for (auto& body : bodies) body = drop_unread_variables(*body);
+  for (auto& body : bodies) {
+    if (auto smaller = drop_unread_variables(*body)) body = std::move(smaller);
+  }
   return bodies;
+}
+
+bool has_loop(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) {
+    return node.is(OpRole::kWhile) || std::any_of(node.bodies().begin(), node.bodies().end(),
+                                                  [](const auto& body) { return has_loop(*body); });
+  });
 }
 
 void copy_loop(const Node& node, const LoopInputs& inputs, Rewriter& rewriter, Graph& to) {
@@ -105,11 +114,14 @@ void copy_loop(const Node& node, const LoopInputs& inputs, Rewriter& rewriter, G
 
 }  // namespace
 
+// Null where there is nothing to drop: most graphs are large and have no loop, and a copy of all
+// their nodes would be the same again.
 std::unique_ptr<Graph> drop_unread_variables(const Graph& graph) {
+  const std::vector<bool> live = live_nodes(graph);
+  if (std::find(live.begin(), live.end(), false) == live.end() && !has_loop(graph)) return nullptr;
   auto result = std::make_unique<Graph>(graph.ops());
   Rewriter rewriter(graph, *result);
   rewriter.clone_inputs();
-  const std::vector<bool> live = live_nodes(graph);
   const ValueSet read = values_read(graph, live);
   for (const Node& node : graph.nodes()) {
     if (!live[node.id()] || node.is(OpRole::kInput)) continue;

@@ -277,8 +277,9 @@ class Compiler {
     for (const Pass& pass : keel::passes()) {
       if (pass.run == nullptr || !selection_.runs(pass)) continue;
       auto result = pass.run(*graph, context);
-      if (result == nullptr) continue;
-      graph = std::move(result);
+      // An optimisation that found nothing to do ran all the same; a required pass was not needed.
+      if (result == nullptr && !pass.may_be_disabled()) continue;
+      if (result != nullptr) graph = std::move(result);
       passed(*graph, pass.name);
     }
     precision_report_ = std::move(context.precision_report);

@@ -156,8 +156,6 @@ Loop::State::State(std::shared_ptr<SessionState> session_in, const SinkOptions& 
   }
   tell_of_disabled_passes(session->options, options);
   executable = session->executable(std::move(key), site);
-  compile_report = executable->report();
-
   const ProgramInfo& info = executable->info();
   auto places = std::make_shared<LoopReport::Places>();
   for (size_t i = 0; i < step.fetches.size(); ++i) places->emplace(step.fetches[i], i);
@@ -193,14 +191,16 @@ void Loop::State::let_go_of_queue() {
 }
 
 void Loop::State::tell_size(int64_t size) {
-  if (std::exchange(compile_report.loop_size, size) == size || size == 1) return;
+  if (compile_report) compile_report->loop_size = size;
+  if (std::exchange(loop_size, size) == size || size == 1) return;
   // Evaluations between the launches of a training have sizes of their own.
   if (executable->key().update.empty() || !log_enabled(LogLevel::kInfo)) return;
+  const CompileReport& report = executable->report();
   const std::string loop =
-      "loop size:" + std::to_string(size) + ", loop kind:" + name_of(compile_report.loop.kind);
-  if (compile_report.loop.kind == LoopKind::kHost)
-    log_info("Insert op none, " + loop + ", reason:" + compile_report.loop.reason + ".");
-  for (const InsertedOp& op : compile_report.inserted_ops) {
+      "loop size:" + std::to_string(size) + ", loop kind:" + name_of(report.loop.kind);
+  if (report.loop.kind == LoopKind::kHost)
+    log_info("Insert op none, " + loop + ", reason:" + report.loop.reason + ".");
+  for (const InsertedOp& op : report.inserted_ops) {
     log_info("Insert op success, name:" + op.name + ", type:" + op.type + ", " + loop + ".");
   }
 }
@@ -362,7 +362,12 @@ const Program& Loop::program(CallSite site) const {
   return state("program", site).executable->program();
 }
 const CompileReport& Loop::compile_report(CallSite site) const {
-  return state("compile_report", site).compile_report;
+  State& s = state("compile_report", site);
+  if (!s.compile_report) {
+    s.compile_report = s.executable->report();
+    s.compile_report->loop_size = s.loop_size;
+  }
+  return *s.compile_report;
 }
 
 LoopReport Loop::run(const LoopCallbacks& callbacks, CallSite site) {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "keel/core/queue/metrics_queue.h"
@@ -47,7 +48,10 @@ struct Loop::State {
   std::shared_ptr<Feeder> feeder;
   std::shared_ptr<DeviceQueue> queue;
   std::shared_ptr<Executable> executable;
-  CompileReport compile_report;              // the executable's report, with the size of this loop
+  int64_t loop_size = CompileReport().loop_size;
+  // The executable's report, with the size of this loop, from when somebody asks for it: that of a
+  // large graph is long.
+  std::optional<CompileReport> compile_report;
   std::shared_ptr<LoopAgreement> agreement;  // null: it leaves alone
   std::unique_ptr<MetricsQueue> metrics;
   MetricsQueue::Row row;

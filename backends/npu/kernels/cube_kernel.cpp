@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -38,7 +39,7 @@ constexpr int64_t kPairOfRows = 2;  // which tiles of fewer rows than others hav
 // the sums of each panel, and what was the tile's product is to add them up in order.
 class CubeKernel final : public Kernel {
  public:
-  CubeKernel(const AnchoredNode& fused, const StateLayouts& layouts, bool saturate_f16)
+  CubeKernel(const AnchoredNode& fused, const PlanRequest& request)
       : matrices_(fused.matrices()),
         a_at_(fused.source(matrices_.a.input).value()),
         b_at_(fused.source(matrices_.b.input).value()),
@@ -47,22 +48,20 @@ class CubeKernel final : public Kernel {
         result_(fused.anchor().type().dtype) {
     CubeProblem problem = cube_problem(fused);
     bytes_ = bytes_of(fused);
-    find_packed_operand(fused, layouts, problem);
+    find_packed_operand(fused, request.layouts, problem);
     find_gathered_rows(fused);
     plan_ = plan_cube(problem);
     count_ = static_cast<int64_t>(matrices_.batch.size());
     results_ = static_cast<size_t>(fused.anchor().type().shape.num_elements());
-    if (result_ != f32) round_ = vector::find_instruction("cast", f32, result_, saturate_f16);
-    if (fused.has_epilogue()) {
-      epilogue_.emplace(fused, vector::instruction_lookup(saturate_f16), vector::make_softmax_rows,
-                        matrices_.c_stride);
-    }
+    if (result_ != f32)
+      round_ = vector::find_instruction("cast", f32, result_, request.saturate_f16);
+    if (fused.has_epilogue()) epilogue_ = request.epilogues.of(fused, matrices_.c_stride);
     whole_rows_ = !fused.row_wise().empty();
-    reports_status_ = saturate_f16 && results_ != 0 && vector::computes_f16(fused.node());
+    reports_status_ = request.saturate_f16 && results_ != 0 && vector::computes_f16(fused.node());
     cut_tiles();
     split_k(fused);
     share_right_operand(problem);
-    find_packed_results(fused.node(), layouts);
+    find_packed_results(fused.node(), request.layouts);
     find_sum(fused);
   }
 
@@ -439,8 +438,8 @@ class CubeKernel final : public Kernel {
   size_t a_at_, b_at_, outputs_at_, arguments_;  // numbers of arguments
   DType result_;  // of the product: f32 as accumulated, or the operands'
   VectorInstruction round_ = nullptr;
-  std::optional<vector::ByteMap> bytes_;  // of operand a
-  std::optional<ProductEpilogue> epilogue_;
+  std::optional<vector::ByteMap> bytes_;             // of operand a
+  std::shared_ptr<const ProductEpilogue> epilogue_;  // null: none
   bool reports_status_ = false;
   size_t packed_at_ = 0;            // bytes from operand b to the copy of it that is multiplied
   std::optional<size_t> added_at_;  // the argument that the epilogue adds the product to
@@ -509,7 +508,7 @@ Support supports_cube(const AnchoredNode& fused) {
 }
 
 KernelPlan plan_cube_kernel(const AnchoredNode& node, const PlanRequest& request) {
-  return plan_of(std::make_unique<CubeKernel>(node, request.layouts, request.saturate_f16));
+  return plan_of(std::make_unique<CubeKernel>(node, request));
 }
 
 KernelPlan plan_phased_kernel(const AnchoredNode& node, const PlanRequest& request) {

@@ -87,10 +87,6 @@ Layout PrepackedWeight::layout() const {
   return word;
 }
 
-bool PrepackedWeight::keeps(const WeightUse& use) const {
-  return std::any_of(copies_.begin(), copies_.end(), [&](const Copy& c) { return c.use == use; });
-}
-
 size_t PrepackedWeight::offset(const WeightUse& use) const {
   return std::find_if(copies_.begin(), copies_.end(), [&](const Copy& c) { return c.use == use; })
       ->offset;
@@ -173,8 +169,9 @@ std::optional<WeightUse> copy_read_by(const AnchoredNode& product, const StateLa
   const StateLayout* layout = layout_of(layouts, right);
   if (layout == nullptr || right.type() != root_of(right).type()) return std::nullopt;
   const auto use = weight_use(product);
-  if (!use || !PrepackedWeight(right.type(), layout->layout).keeps(*use)) return std::nullopt;
-  return use;
+  if (!use) return std::nullopt;
+  const std::vector<WeightUse> kept = parse(layout->layout);
+  return std::find(kept.begin(), kept.end(), *use) == kept.end() ? std::nullopt : use;
 }
 
 StateLayouts choose_weight_layouts(const Graph& step) {

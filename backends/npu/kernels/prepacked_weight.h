@@ -35,7 +35,6 @@ class PrepackedWeight {
 
   Layout layout() const;
   size_t bytes() const noexcept { return bytes_; }
-  bool keeps(const WeightUse& use) const;
   // Returns where in a buffer the copy begins. REQUIRES that it is kept.
   size_t offset(const WeightUse& use) const;
 

@@ -29,6 +29,17 @@ uint64_t L2Contents::held(const MemoryRange& range) const {
   return bytes;
 }
 
+bool L2Contents::touch_whole(const MemoryRange& range, std::optional<uint32_t> writer) {
+  const auto it = pieces_.find({range.buffer, range.begin});
+  if (it == pieces_.end() || it->second.end != range.end) return false;
+  Piece& piece = it->second;
+  auto node = by_use_.extract({piece.used, range.buffer, range.begin});
+  piece.used = std::get<0>(node.value()) = ++now_;
+  by_use_.insert(by_use_.end(), std::move(node));
+  if (writer) piece.writer = *writer;
+  return true;
+}
+
 std::vector<std::pair<uint64_t, L2Contents::Piece>> L2Contents::take(const MemoryRange& range) {
   std::vector<std::pair<uint64_t, Piece>> taken;
   auto it = pieces_.upper_bound({range.buffer, range.begin});
@@ -66,6 +77,7 @@ std::vector<L2Contents::WrittenBack> L2Contents::make_room() {
 }
 
 std::vector<L2Contents::WrittenBack> L2Contents::read(const MemoryRange& range) {
+  if (touch_whole(range, std::nullopt)) return {};
   ++now_;
   uint64_t begin = range.begin;
   for (auto& [first, piece] : take(range)) {
@@ -79,6 +91,7 @@ std::vector<L2Contents::WrittenBack> L2Contents::read(const MemoryRange& range) 
 }
 
 std::vector<L2Contents::WrittenBack> L2Contents::write(const MemoryRange& range, uint32_t writer) {
+  if (touch_whole(range, writer)) return {};
   take(range);
   insert(range.buffer, range.begin, {range.end, ++now_, writer});
   return make_room();

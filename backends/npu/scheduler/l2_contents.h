@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -52,6 +53,9 @@ class L2Contents {
 
   void insert(uint64_t buffer, uint64_t begin, const Piece& piece);
   Pieces::iterator erase(Pieces::iterator it);
+  // Marks a range that is one piece as used last, and says whether it is one. Most tasks read and
+  // write what an earlier one did as a whole.
+  bool touch_whole(const MemoryRange& range, std::optional<uint32_t> writer);
   // Takes out what lies in the range, cut at its ends.
   std::vector<std::pair<uint64_t, Piece>> take(const MemoryRange& range);
   std::vector<WrittenBack> make_room();

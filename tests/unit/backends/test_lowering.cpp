@@ -5,6 +5,9 @@
 #include <doctest/doctest.h>
 
 #include "keel/backends/common/broadcast.h"
+#include "keel/backends/common/kernel.h"
+#include "keel/graph/control/control_flow.h"
+#include "keel/graph/ir/fused_body.h"
 #include "keel/graph/passes/memory_plan.h"
 #include "keel/graph/passes/passes.h"
 
@@ -29,6 +32,24 @@ Initializer starts_at(const Tensor& value) {
   init.value = value;
   return init;
 }
+
+// Says the same of every node, and counts how often it is asked about fused ones.
+class CountingLibrary final : public KernelLibrary {
+ public:
+  explicit CountingLibrary(Support answer) : answer_(std::move(answer)) {}
+  Support supports(const Node& node) const override {
+    if (is_fused_node(node)) ++asked_;
+    return is_fused_node(node) ? answer_ : Support{true, ""};
+  }
+  KernelPlan plan(const Node&, const StateLayouts&) const override { return {}; }
+  KernelPlan plan_copy(size_t) const override { return {}; }
+  int64_t control_ns(TaskKind) const override { return 0; }
+  int asked() const noexcept { return asked_; }
+
+ private:
+  Support answer_;
+  mutable int asked_ = 0;
+};
 
 }  // namespace
 
@@ -206,6 +227,36 @@ TEST_CASE("a compile error lists every op that the backend cannot run") {
   CHECK(contains(text, "exp f64[2]"));
   CHECK(contains(text, "tanh f64[2]"));
   CHECK(contains(text, "test_lowering.cpp:"));
+}
+
+TEST_CASE("fused nodes of a loop that share a body are one question to the library") {
+  const auto body_of = [](float factor) {
+    auto body = std::make_shared<Graph>();
+    body->set_outputs({exp(body->input("v0", f32, {4})) * factor});
+    return body;
+  };
+  const std::shared_ptr<Graph> twice = body_of(2), thrice = body_of(3);
+  Graph g;
+  const Value x = g.input("x", f32, {4});
+  const auto fused = [](const Value& v, const std::shared_ptr<Graph>& body) {
+    return v.graph().add("fused", {v}, {}, CallSite::here(), {body}).output();
+  };
+  const auto always = [](const Values& v) {
+    return v[0].graph().constant(Tensor::full(boolean, {}, 1));
+  };
+  const auto turn = [&](const Values& v) {
+    return Values{fused(fused(fused(v[0], twice), twice), thrice)};
+  };
+  const Values loop = while_loop({x}, always, turn, {.trip_count = 2});
+
+  const CountingLibrary takes({true, ""});
+  CHECK(supports_in_task_list(takes, loop[0].node()).supported);
+  CHECK(takes.asked() == 2);  // one for each body
+
+  const CountingLibrary declines({false, "it is a test"});
+  const Support support = supports_in_task_list(declines, loop[0].node());
+  CHECK_FALSE(support.supported);
+  CHECK(contains(support.reason, "it is a test"));
 }
 
 TEST_CASE("broadcast reader gives any range of the broadcast") {

@@ -173,10 +173,14 @@ TEST_CASE("npu residency: ranges are held as their bytes are one by one") {
     const auto capacity = static_cast<uint64_t>(pick(1, 60));
     L2Contents l2(capacity);
     EveryByte bytes(capacity);
+    std::vector<MemoryRange> ranges;
     for (int i = 0; i < 40; ++i) {
       const auto begin = static_cast<uint64_t>(pick(0, 30));
-      const MemoryRange range{static_cast<uint64_t>(pick(0, 2)), begin,
-                              begin + static_cast<uint64_t>(pick(0, 30))};
+      MemoryRange range{static_cast<uint64_t>(pick(0, 2)), begin,
+                        begin + static_cast<uint64_t>(pick(0, 30))};
+      // Tasks mostly use again what an earlier one used as a whole.
+      if (i > 0 && pick(0, 1) == 0) range = ranges[static_cast<size_t>(pick(0, i - 1))];
+      ranges.push_back(range);
       RC_ASSERT(l2.held(range) == bytes.held(range));
       const int writer = static_cast<int>(pick(-1, 3));
       const auto left =
