@@ -23,13 +23,22 @@ void gather_words(const std::byte* from, std::span<const Index> rows, std::byte*
 
 }  // namespace detail
 
+// The cache that a row is brought to, as __builtin_prefetch counts them. Few requests of the first
+// cache can be under way, and what is read meanwhile waits for one: where much is, the second cache
+// is the better place.
+inline constexpr int kIntoFirstCache = 3, kIntoSecondCache = 2;
+
 // Asks for a row that is about to be read (the beginning of a long one: the rest comes unasked).
 // Always inlined, as whoever only calls it must be: g++ drops calls of functions that do nothing
 // but prefetch, because they have no effect.
+template <int kCache = kIntoFirstCache>
 [[gnu::always_inline]] inline void prefetch_row(const std::byte* from, size_t bytes) {
   constexpr size_t kMost = 1024, kCacheLine = 64;
-  for (size_t offset = 0; offset < std::min(bytes, kMost); offset += kCacheLine)
-    __builtin_prefetch(from + offset);
+  const size_t asked = std::min(bytes, kMost);
+  for (size_t offset = 0; offset < asked; offset += kCacheLine)
+    __builtin_prefetch(from + offset, 0, kCache);
+  // A row that begins within a line may end in one more.
+  if (asked != 0) __builtin_prefetch(from + asked - 1, 0, kCache);
 }
 
 // out[i] = row rows[i] of `from`, each of `bytes` bytes. REQUIRES rows within the table, and that

@@ -195,14 +195,15 @@ HWY_INLINE void dot_rows(const Lanes& lanes, const typename Lanes::Element* cons
 }
 
 // Rows of A that are scattered over a table do not come by themselves: those from `begin` on are
-// asked for. Always inlined, as calls of what only prefetches are dropped.
+// asked for. They go to the second cache, as the products that are computed meanwhile read all of B
+// from there, too. Always inlined, as calls of what only prefetches are dropped.
 constexpr size_t kGatheredAhead = 8;
 
 HWY_INLINE void prefetch_gathered(const TallSkinnyCall& call, size_t begin, size_t count) {
   const size_t bytes = call.problem.k * size_of(call.problem.a);
   const size_t end = std::min(begin + count, call.range.m1);
   for (size_t i = begin; i < end; ++i) {
-    prefetch_row(
+    prefetch_row<kIntoSecondCache>(
         static_cast<const std::byte*>(element_at(call.args.a, call.problem.a, call.args.a_rows[i])),
         bytes);
   }
