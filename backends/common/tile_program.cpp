@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "keel/backends/common/float_status.h"
-#include "keel/backends/common/vector/byte_map.h"
 #include "keel/core/base/checked.h"
 
 namespace keel {
@@ -139,22 +138,6 @@ class TileProgram::Builder {
     return twice && operand == 0 ? "sub_sub" : nullptr;
   }
 
-  // Returns whether a quotient is one of bytes that byte_quotient computes: by a constant of which
-  // each byte's quotient is known to be the one of a division.
-  static bool is_byte_quotient(const Named& quotient, size_t operand, const Node& inner) {
-    if (operand != 0 || quotient.node->op_name() != "div" || inner.op_name() != "cast")
-      return false;
-    const Value& divisor = quotient.inputs[1];
-    if (inner.input(0).dtype() != u8 || divisor.dtype() != f32) return false;
-    if (!divisor.node().is(OpRole::kConstant) || divisor.shape().num_elements() != 1) return false;
-    float value = 0;
-    std::memcpy(&value, divisor.node().as<ConstantAttributes>().value.raw(), sizeof value);
-    float table[256];
-    for (int x = 0; x < 256; ++x) table[x] = static_cast<float>(x) / value;
-    const vector::ByteMap map = vector::make_byte_map(table, f32);
-    return map.form == vector::ByteMap::Form::kDivide && map.scale == value;
-  }
-
   size_t times_used(const Value& v) const {
     auto times = static_cast<size_t>(std::count(outputs_.begin(), outputs_.end(), v));
     for (const Named& n : nodes_) {
@@ -170,15 +153,11 @@ class TileProgram::Builder {
         const auto from = std::find_if(nodes_.begin(), nodes_.end(),
                                        [&](const Named& n) { return n.result == inner; });
         if (from == nodes_.end() || from->merged != nullptr) continue;
-        const char* merged = is_byte_quotient(nodes_[at], i, *from->node)
-                                 ? "byte_quotient"
-                                 : name_of_merged(*nodes_[at].node, i, *from->node);
+        const char* merged = name_of_merged(*nodes_[at].node, i, *from->node);
         const DType dtype = nodes_[at].result.dtype();
         if (merged == nullptr || lookup_(merged, dtype, dtype) == nullptr) continue;
         if (times_used(inner) != 1) continue;
-        std::vector<Value> inputs = from->inputs;
-        inputs.push_back(nodes_[at].inputs[1 - i]);
-        nodes_[at].inputs = std::move(inputs);
+        nodes_[at].inputs = {from->inputs[0], from->inputs[1], nodes_[at].inputs[1 - i]};
         nodes_[at].merged = merged;
         nodes_.erase(from);
         --at;

@@ -1,5 +1,4 @@
-// Vector instructions: casts between every two dtypes, and byte_quotient, which casts bytes to f32
-// and divides them.
+// Vector instructions: casts between every two dtypes.
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
@@ -11,11 +10,9 @@
 #include "hwy/highway.h"
 
 #include "keel/backends/common/vector/element_loop-inl.h"
-#include "keel/backends/common/vector/float_loop-inl.h"
 #include "keel/backends/common/vector/half_codec-inl.h"
 #include "keel/backends/common/vector/instruction_table.h"
 #include "keel/backends/common/vector/integer_arithmetic.h"
-#include "keel/backends/common/vector/loaders-inl.h"
 #include "keel/core/base/half.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -160,30 +157,6 @@ void f32_to_u8(const VectorCall& call) {
   for (; i < call.n; ++i) dst[i] = saturating_cast<uint8_t>(src[i]);
 }
 
-// Bytes over a scalar divisor, with the bits of a cast and a division, and without a division.
-// REQUIRES that make_byte_map recognises the quotients by it (ByteMap::Form::kDivide).
-void byte_quotient(const VectorCall& call) {
-  const hn::ScalableTag<float> d;
-  const size_t lanes = hn::Lanes(d);
-  ByteMap map;
-  map.scale = *static_cast<const float*>(call.src[1]);
-  const ByteLoader<ByteMap::Form::kDivide> loader(&map);
-  const auto* src = static_cast<const uint8_t*>(call.src[0]);
-  auto* dst = static_cast<float*>(call.dst);
-  if (call.scalar[0]) {
-    if (call.n != 0) std::fill_n(dst, call.n, hn::GetLane(load_part(loader, d, src, 1)));
-    return;
-  }
-  const size_t past = reinterpret_cast<uintptr_t>(dst) / sizeof(float) % lanes;
-  size_t i = call.streams && past != 0 ? std::min(lanes - past, call.n) : 0;
-  if (i != 0) store_rest(load_part(loader, d, src, i), dst, i);
-  if (call.streams) {
-    for (; i + lanes <= call.n; i += lanes) hn::Stream(loader.load(d, src + i), d, dst + i);
-  }
-  for (; i + lanes <= call.n; i += lanes) hn::StoreU(loader.load(d, src + i), d, dst + i);
-  if (i < call.n) store_rest(load_part(loader, d, src + i, call.n - i), dst + i, call.n - i);
-}
-
 #define KEEL_CASTS_FROM(dtype, From)                                    \
   {"cast", 1, dtype, f64, false, &plain<From, double>},                 \
       {"cast", 1, dtype, i64, false, &plain<From, int64_t>},            \
@@ -221,7 +194,6 @@ constexpr InstructionEntry kEntries[] = {
     KEEL_PLAIN_CASTS_FROM(boolean, Bool),
     KEEL_HALF_CASTS_FROM(f16, HalfCodec),
     KEEL_HALF_CASTS_FROM(bf16, BFloat16Codec),
-    {"byte_quotient", 1, f32, f32, false, &byte_quotient},
 };
 
 }  // namespace

@@ -9,8 +9,7 @@
 // gelu (by erf) sin cos erf reciprocal. f64, f32: mul_add a * b + c, mul_sub a * b - c, sub_mul c -
 // a * b, sub_sub a - b - c, each step rounded. bool: logical_and logical_or logical_xor logical_not
 // equal not_equal maximum minimum. Every dtype: select (src[0] is bool; src[1] where it holds, else
-// src[2]), cast (any pair), copy. f32: byte_quotient, of u8 src[0] over a scalar src[1] of which
-// make_byte_map knows that bytes have their quotients by it (ByteMap::Form::kDivide).
+// src[2]), cast (any pair), copy.
 //
 // Corners: f16 and bf16 are computed in f32 and rounded to nearest even, as if stored after each
 // instruction. NaN wins in maximum, minimum and relu. Integers wrap around; x / 0 and x mod

@@ -8,7 +8,6 @@
 
 #include <doctest/doctest.h>
 
-#include "keel/backends/common/vector/byte_map.h"
 #include "keel/backends/common/vector/instruction_table.h"
 #include "keel/core/base/error.h"
 #include "keel/core/base/half.h"
@@ -192,39 +191,6 @@ TEST_CASE("vector: a product or difference with a sum in one instruction rounds 
       CHECK(rest[i] == c[i] - product);
       const volatile float distance = a[i] - b[i];
       CHECK(both[i] == distance - c[i]);
-    }
-  });
-}
-
-TEST_CASE("vector: quotients of bytes are those of a division") {
-  std::vector<uint8_t> bytes(517);
-  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 7);  // each value
-  on_every_isa([&] {
-    const VectorInstruction quotient = vector::find_instruction("byte_quotient", f32, f32);
-    REQUIRE((quotient != nullptr));
-    for (const float divisor : {255.0f, 127.0f, 10.0f}) {
-      float table[256];
-      for (int x = 0; x < 256; ++x) table[x] = static_cast<float>(x) / divisor;
-      REQUIRE(vector::make_byte_map(table, f32).form == vector::ByteMap::Form::kDivide);
-      for (const size_t n : {size_t{0}, size_t{1}, size_t{15}, size_t{33}, bytes.size()}) {
-        for (const bool streams : {false, true}) {
-          std::vector<float> results(n + 2, -1.0f);
-          VectorCall call;
-          call.dst = results.data() + 1;
-          call.src[0] = bytes.data();
-          call.src[1] = &divisor;
-          call.scalar[1] = true;
-          call.n = n;
-          call.streams = streams;
-          quotient(call);
-          for (size_t i = 0; i < n; ++i) {
-            const volatile float expected = static_cast<float>(bytes[i]) / divisor;
-            CHECK(results[i + 1] == expected);
-          }
-          CHECK(results.front() == -1.0f);
-          CHECK(results.back() == -1.0f);
-        }
-      }
     }
   });
 }
