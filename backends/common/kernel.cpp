@@ -69,7 +69,7 @@ Support supports_in_task_list(const KernelLibrary& library, const Node& node) {
   const bool control =
       node.is(OpRole::kWhile) || node.is(OpRole::kCond) || node.is(OpRole::kSunkLoop);
   if (!control) return library.supports(node);
-  // Fused nodes that share a body are one question: its inputs say what theirs are.
+  // Nodes that share a body have equal inputs, so the library is asked once for each body.
   std::unordered_set<const Graph*> supported_bodies;
   for (const auto& body : node.bodies()) {
     for (const Node& inner : body->nodes()) {

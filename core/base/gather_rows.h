@@ -23,9 +23,8 @@ void gather_words(const std::byte* from, std::span<const Index> rows, std::byte*
 
 }  // namespace detail
 
-// The cache that a row is brought to, as __builtin_prefetch counts them. Few requests of the first
-// cache can be under way, and what is read meanwhile waits for one: where much is, the second cache
-// is the better place.
+// The cache that a row is brought to, as the locality of __builtin_prefetch. The first cache can
+// have few requests under way, and loads wait for one: many rows are asked for in the second.
 inline constexpr int kIntoFirstCache = 3, kIntoSecondCache = 2;
 
 // Asks for a row that is about to be read (the beginning of a long one: the rest comes unasked).

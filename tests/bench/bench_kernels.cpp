@@ -117,7 +117,8 @@ class Task {
     graph.set_outputs({result});
     graph_ = fuse(graph, [](const Node& node) { return npu::find_entry(node)->supports(node); });
     const Node& node = graph_->outputs()[0].node();
-    KernelPlan plan = npu::find_entry(node)->plan(node, {StateLayouts()});
+    npu::SharedEpilogues epilogues(false);
+    KernelPlan plan = npu::find_entry(node)->plan(node, {StateLayouts(), epilogues});
     workspace_ = allocate_host_buffer(plan.workspace_bytes);
     kernel_ = std::move(plan.kernel);
   }

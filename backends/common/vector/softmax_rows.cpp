@@ -72,7 +72,8 @@ class SoftmaxRows final : public RowOp {
   SoftmaxInstruction instruction_;
 };
 
-// In f32. That of the logarithm computes the probabilities in the place of its result.
+// Computes the gradient in f32. That of the logarithm has its probabilities in the place of its
+// result.
 class SoftmaxGradientRows final : public RowOp {
  public:
   explicit SoftmaxGradientRows(const Node& node)
@@ -102,6 +103,9 @@ class SoftmaxGradientRows final : public RowOp {
 
 bool has_targets(const Node& node) { return kind_of(node) >= Kind::kLoss; }
 bool is_gradient(const Node& node) { return kind_of(node) == Kind::kGradient; }
+bool is_gradient_of_softmax(const Node& node) {
+  return !has_targets(node) && node.inputs().size() > 1;
+}
 
 // The loss of each row, its gradient, or both from one pass over the logits.
 class CrossEntropyRows final : public RowOp {
@@ -202,7 +206,7 @@ std::unique_ptr<RowOp> make_rows(std::span<const Node* const> nodes, DType dtype
   const Node& first = *nodes[0];
   if (!has_targets(first)) {
     if (nodes.size() > 1) return nullptr;
-    if (first.inputs().size() > 1) return std::make_unique<SoftmaxGradientRows>(first);
+    if (is_gradient_of_softmax(first)) return std::make_unique<SoftmaxGradientRows>(first);
     return std::make_unique<SoftmaxRows>(first, dtype);
   }
   if (nodes.size() > 2) return nullptr;
@@ -224,8 +228,7 @@ int64_t rows_of_block(const Shape& logits) {
 Support supports_softmax(const Node& node) {
   if (!find_kind(node)) return {false, "no kernel for it"};
   const DType dtype = node.type().dtype;
-  const bool only_half = !has_targets(node) && node.inputs().size() > 1;
-  if (!is_half(dtype) && (only_half || (dtype != f32 && dtype != f64)))
+  if (!is_half(dtype) && dtype != f32 && (dtype != f64 || is_gradient_of_softmax(node)))
     return {false, std::string("no kernel for ") + name_of(dtype)};
   if (has_targets(node) && !is_integer(node.input(1).dtype())) {
     return {false, "no kernel for weights as targets"};
@@ -251,7 +254,8 @@ std::span<const std::string_view> softmax_ops() { return kOps; }
 
 std::unique_ptr<RowOp> make_softmax_rows(std::span<const Node* const> nodes) {
   for (const Node* node : nodes) {
-    if (!supports_softmax(*node).supported || is_half(node->type().dtype)) return nullptr;
+    const bool alone = is_half(node->type().dtype) || is_gradient_of_softmax(*node);
+    if (alone || !supports_softmax(*node).supported) return nullptr;
   }
   return make_rows(nodes, nodes[0]->type().dtype);
 }

@@ -195,8 +195,8 @@ HWY_INLINE void dot_rows(const Lanes& lanes, const typename Lanes::Element* cons
 }
 
 // Rows of A that are scattered over a table do not come by themselves: those from `begin` on are
-// asked for. They go to the second cache, as the products that are computed meanwhile read all of B
-// from there, too. Always inlined, as calls of what only prefetches are dropped.
+// asked for. They go to the second cache, from which the products meanwhile read B. Always inlined,
+// as calls of what only prefetches are dropped.
 constexpr size_t kGatheredAhead = 8;
 
 HWY_INLINE void prefetch_gathered(const TallSkinnyCall& call, size_t begin, size_t count) {

@@ -7,7 +7,7 @@ namespace keel::npu {
 
 std::shared_ptr<const ProductEpilogue> SharedEpilogues::of(const AnchoredNode& product,
                                                            int64_t columns) {
-  auto& epilogue = epilogues_[{product.node().bodies()[0].get(), columns}];
+  auto& epilogue = epilogues_[{product.node().bodies()[0], columns}];
   if (epilogue == nullptr) {
     epilogue = std::make_shared<const ProductEpilogue>(
         product, vector::instruction_lookup(saturate_f16_), vector::make_softmax_rows, columns);

@@ -1,6 +1,6 @@
 // SharedEpilogues: what runs the epilogues of products, made once for all nodes of a compilation
-// that share a body: deep graphs repeat few kinds of layers. The nodes must outlive it, what it
-// gives out need not. One thread.
+// that share a body, because deep graphs repeat few kinds of layers. It keeps the bodies, and may
+// go before what it gave out. One thread.
 #ifndef KEEL_BACKENDS_NPU_KERNELS_SHARED_EPILOGUES_H
 #define KEEL_BACKENDS_NPU_KERNELS_SHARED_EPILOGUES_H
 
@@ -24,7 +24,8 @@ class SharedEpilogues {
 
  private:
   bool saturate_f16_;
-  std::map<std::pair<const Graph*, int64_t>, std::shared_ptr<const ProductEpilogue>> epilogues_;
+  std::map<std::pair<std::shared_ptr<const Graph>, int64_t>, std::shared_ptr<const ProductEpilogue>>
+      epilogues_;
 };
 
 }  // namespace keel::npu

@@ -31,11 +31,8 @@ NodeWork softmax_work(const WorkRequest& request) {
 }
 
 // Logarithms and losses of f16 rows that are far apart are beyond the largest value, and so are
-// gradients that add up a row; probabilities and gradients of losses are not.
-bool may_overflow(const AnchoredNode& anchored) {
-  const std::string_view op = anchored.anchor().op_name();
-  return op != "softmax" && op != "softmax_cross_entropy_grad";
-}
+// gradients that add up a row or are given an infinite factor; probabilities are not.
+bool may_overflow(const AnchoredNode& anchored) { return anchored.anchor().op_name() != "softmax"; }
 
 KernelEntry softmax_entry(std::string_view op, int64_t passes) {
   return {.ops = {op},

@@ -178,7 +178,8 @@ class TableReader {
   // ops would be added to those of another net.
   void require_group(const MeasuredRow& row) const {
     for (const NamedNet& net : choice_.nets) {
-      if (!net.lines || net.lines->has(row.line) || row.group != net.name) continue;
+      const bool by_column = group_ >= 0 && row.group == net.name;
+      if (!net.lines || net.lines->has(row.line) || !by_column) continue;
       throw Error({.op = source_,
                    .argument = place_of(group_),
                    .expected = "another net than " + net.name + ", which lines " +

@@ -68,13 +68,14 @@ Tensor in_double(const Tensor& x) {
 // infinity, and finite ones within half a unit in the last place and what f32 rounds.
 int64_t count_of_others(const Tensor& results, const Tensor& expected) {
   const double half_ulp = 1.01 * std::ldexp(1.0, results.dtype() == f16 ? -11 : -8);
+  constexpr double kOfF32 = 1e-7;
   int64_t others = 0;
   for (int64_t i = 0; i < expected.num_elements(); ++i) {
     const double got = results.at(i), wanted = expected.at(i);
     const bool same = std::isnan(wanted) ? std::isnan(got)
                       : std::isinf(wanted)
                           ? got == wanted
-                          : std::abs(got - wanted) <= std::abs(wanted) * half_ulp + 1e-6;
+                          : std::abs(got - wanted) <= std::abs(wanted) * half_ulp + kOfF32;
     if (!same) ++others;
   }
   return others;
