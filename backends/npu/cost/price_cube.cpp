@@ -158,7 +158,7 @@ class CubePricer {
   void add(int64_t count, int64_t rows, int64_t cols) {
     if (count == 0 || rows == 0 || cols == 0) return;
     const TileTimes t = tile(rows, cols);
-    const auto c = static_cast<double>(checked_mul(rounds_, count * batches_));
+    const auto c = static_cast<double>(checked_mul(rounds_, checked_mul(count, batches_)));
     const auto steps = static_cast<double>(steps_);
     const double compute = work_.serial_epilogue ? std::max(t.cube, t.mte1) + t.vector
                                                  : std::max({t.cube, t.mte1, t.vector});
@@ -206,7 +206,7 @@ class CubePricer {
   void add_tiles() {
     const int64_t full_m = rows_ / tiling_.bm, rest_m = rows_ % tiling_.bm;
     const int64_t full_n = cols_ / tiling_.bn, rest_n = cols_ % tiling_.bn;
-    add(full_m * full_n, tiling_.bm, tiling_.bn);
+    add(checked_mul(full_m, full_n), tiling_.bm, tiling_.bn);
     add(full_n, rest_m, tiling_.bn);
     add(full_m, tiling_.bm, rest_n);
     add(1, rest_m, rest_n);

@@ -69,7 +69,10 @@ class PhasedKernel final : public Kernel {
     lay_out_scratch();
   }
 
-  size_t workspace_bytes() const { return packed_ + static_cast<size_t>(blocks_) * scratch_; }
+  // A program passes no argument for a workspace of 0 bytes, so there is always one.
+  size_t workspace_bytes() const {
+    return std::max(kAligned, packed_ + static_cast<size_t>(blocks_) * scratch_);
+  }
   bool reports_status() const { return reports_status_; }
   std::vector<KernelPlan::InPlace> in_place() const {
     return epilogue_ ? epilogue_->in_place() : std::vector<KernelPlan::InPlace>{};

@@ -69,8 +69,9 @@ struct Matrix {
                                             : static_cast<float>(BFloat16::from_bits(bits)));
   }
   double at(size_t i, size_t j) const { return values[i * cols + j]; }
-  uint8_t* data() { return lines.data()->bytes; }
-  const uint8_t* data() const { return lines.data()->bytes; }
+  // Null for an operand without elements.
+  uint8_t* data() { return lines.empty() ? nullptr : lines[0].bytes; }
+  const uint8_t* data() const { return lines.empty() ? nullptr : lines[0].bytes; }
 
   size_t rows, cols, stride;
   DType dtype;
