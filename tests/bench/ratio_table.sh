@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The ratio table: Keel's trainings (shuffle and scaling included) beside libtorch's, with its batches ready in memory,
 # and beside steps written by hand, all in turns in one run; and what Keel promises about itself. Prints Markdown:
-# medians (least..most) and whether the targets are met.
+# medians (least..most) and whether the targets are met; "at the peak" is the ratio that a step would have whose products
+# (convolutions by direct sums) ran at the multiply-add peak of this run and whose other work cost nothing.
 # Usage: ratio_table.sh [BUILD] [ROUNDS] [PART...], parts: steps models accuracy general costs.
 # charlm reads README.md. Data of the others: KEEL_MNIST_DIR, a folder with the gzipped files, else the built-in digits, without the rows that need the real
 # ones. Nothing else should run meanwhile.
@@ -16,7 +17,8 @@ data=${real:-digits}
 bin=$build/bin
 openblas=/usr/lib/$(uname -m)-linux-gnu/openblas-openmp
 summary=$(mktemp)
-trap 'rm -f "$summary"' EXIT
+scratch=$(mktemp -d)
+trap 'rm -rf "$summary" "$scratch"' EXIT
 
 has() { [[ $parts == *" $1 "* ]]; }
 leave_out() { echo "left out: $*" >&2; }
@@ -75,7 +77,37 @@ whole_process() {
   awk "BEGIN {print $EPOCHREALTIME - $start}"
 }
 
+# The rates of this machine's limits in this round: multiply-adds on registers, memory read and copied.
+limit_names=("multiply-add f32 registers" "multiply-add bf16 registers" "read memory" "copy memory" "read cache" "copy cache")
+measure_limits() {
+  local name rate
+  "$bin/keel" bench kernels --kernels sums --kib 64 --dtypes f32,bf16 --threads 2 --seconds 0.1 > "$scratch/limits"
+  for name in "${limit_names[@]}"; do
+    # A limit that is not known here, as that of a matrix unit, has no line.
+    rate=$(awk -v name="$name" '{$1 = $1} index($0, name " ") == 1 {print $(split(name, words, " ") + 1)}' "$scratch/limits")
+    add "limit $name" "$rate"
+  done
+}
+# Billions of operations of the products of a step: of the modelled device's cubes, which count no padding.
+declare -A products=()
+count_products() { # MODEL BATCH [DATA]
+  [ -z "${products[$1 $2]:-}" ] || return 0
+  mkdir "$scratch/profile"
+  "$bin/keel" train --model "$1" --batch "$2" --steps 2 --data "${3:-$data}" --quiet --preset ascend910b1 \
+    --profile-steps 2-2 --profiling-mode true --profiling-options \
+    '{"output": "'"$scratch/profile"'", "task_trace": "on", "aic_metrics": "ArithmeticUtilization"}' 2> "$scratch/said" ||
+    { cat "$scratch/said" >&2; exit 1; }
+  products[$1 $2]=$(find "$scratch/profile" -name 'op_summary*.csv' -exec awk -F, '
+    {gsub(/"[^"]*"/, "")}
+    NR == 1 {for (i = 1; i <= NF; ++i) if ($i == "aic_cube_fops") column = i}
+    NR > 1 {operations += $column}
+    END {print operations / 1e9}' {} \;)
+  rm -r "$scratch/profile"
+}
+
 measure_steps() {
+  count_products softmax 100
+  count_products mlp 128
   torch "torch softmax" step softmax 2 6000
   tool "npu softmax fp32" softmax 100 6000 npu fp32 2
   tool "cpu softmax fp32" softmax 100 6000 cpu fp32 2
@@ -97,6 +129,7 @@ measure_models() {
   for shape in "${models[@]}"; do
     read -r model batch steps <<< "$shape"
     [ "$model" = charlm ] && text=README.md || text=$data
+    count_products "$model" "$batch" "$text"
     torch "torch $model" step "$model" 2 "$steps" "$text"
     for backend in npu cpu; do
       tool "$backend $model fp32" "$model" "$batch" "$steps" $backend fp32 2 0.001 "$text"
@@ -122,6 +155,7 @@ measure_batches() {
     read -r model images <<< "$shape"
     for batch in "${batches[@]}"; do
       steps=$((images / batch > 3000 ? 3000 : images / batch < 4 ? 4 : images / batch))
+      count_products "$model" "$batch"
       torch "torch $model of $batch" step "$model" 2 "$steps" "$data" "$batch"
       tool "npu $model of $batch" "$model" "$batch" "$steps" npu fp32 2 0.001
     done
@@ -181,33 +215,41 @@ verdict() { # VALUE "<= N" | ">= N" | "-"
     split(target, t, " ")
     print t[1] == "-" ? "-" : (t[1] == "<=" ? value <= t[2] : value >= t[2]) ? "yes" : "no" }'
 }
-line() { printf '| %-47s | %-27s | %-27s | %-5s | %-10s | %-3s |\n' "$@"; }
-ratio_row() { # WHAT NAME PEER UNIT TARGET: the ratio of the medians is held against the target
+line() { printf '| %-47s | %-27s | %-27s | %-5s | %-11s | %-10s | %-3s |\n' "$@"; }
+# The us that the products of a step take at the peak of a dtype, or nothing where either is not known.
+time_at_peak() { # "MODEL BATCH" DTYPE
+  [ -n "${products[$1]:-}" ] && [ -n "$(spread "limit multiply-add $2 registers")" ] || return 0
+  awk -v work="${products[$1]}" -v peak="$(spread "limit multiply-add $2 registers")" 'BEGIN {print work / peak * 1e6}'
+}
+# The ratio of the medians is held against the target.
+ratio_row() { # WHAT NAME PEER UNIT TARGET ["MODEL BATCH" DTYPE of the products]
   [ -n "${samples[$2]:-}" ] && [ -n "${samples[$3]:-}" ] || return 0
-  local ratio
+  local ratio at_peak=
   ratio=$(awk -v a="$(spread "$2")" -v b="$(spread "$3")" 'BEGIN {printf "%.3f", a / b}')
-  line "$1" "$(shown "$2" " $4")" "$(shown "$3" " $4")" "$ratio" "$5" "$(verdict "$ratio" "$5")"
+  [ -z "${6:-}" ] || at_peak=$(time_at_peak "$6" "$7")
+  [ -z "$at_peak" ] || at_peak=$(awk -v a="$at_peak" -v b="$(spread "$3")" 'BEGIN {printf "%.3f", a / b}')
+  line "$1" "$(shown "$2" " $4")" "$(shown "$3" " $4")" "$ratio" "${at_peak:--}" "$5" "$(verdict "$ratio" "$5")"
 }
 value_row() { # WHAT NAME UNIT TARGET: without a peer
   [ -n "${samples[$2]:-}" ] || return 0
-  line "$1" "$(shown "$2" " $3")" "-" "-" "$4 $3" "$(verdict "$(spread "$2" | cut -d' ' -f1)" "$4")"
+  line "$1" "$(shown "$2" " $3")" "-" "-" "-" "$4 $3" "$(verdict "$(spread "$2" | cut -d' ' -f1)" "$4")"
 }
 print_steps() {
   # Targets of mixed bf16 depend on how the processor multiplies it: on tiles, or by dot products.
   local mixed="<= 0.22" mixed_by_hand="<= 1.0"
   grep -qw amx_bf16 /proc/cpuinfo && mixed="<= 0.12" mixed_by_hand="<= 0.50"
-  ratio_row "softmax fp32, npu : libtorch" "npu softmax fp32" "torch softmax" us "<= 0.25"
-  ratio_row "softmax fp32, npu : AVX-512 by hand" "npu softmax fp32" "hand softmax" us "<= 1.25"
-  ratio_row "softmax fp32, cpu : libtorch" "cpu softmax fp32" "torch softmax" us "<= 0.50"
-  ratio_row "softmax fp32, cpu : AVX-512 by hand" "cpu softmax fp32" "hand softmax" us "-"
-  ratio_row "softmax mixed bf16, npu : libtorch fp32" "npu softmax mixed_bf16" "torch softmax" us "<= 0.13"
+  ratio_row "softmax fp32, npu : libtorch" "npu softmax fp32" "torch softmax" us "<= 0.25" "softmax 100" f32
+  ratio_row "softmax fp32, npu : AVX-512 by hand" "npu softmax fp32" "hand softmax" us "<= 1.25" "softmax 100" f32
+  ratio_row "softmax fp32, cpu : libtorch" "cpu softmax fp32" "torch softmax" us "<= 0.50" "softmax 100" f32
+  ratio_row "softmax fp32, cpu : AVX-512 by hand" "cpu softmax fp32" "hand softmax" us "-" "softmax 100" f32
+  ratio_row "softmax mixed bf16, npu : libtorch fp32" "npu softmax mixed_bf16" "torch softmax" us "<= 0.13" "softmax 100" bf16
   ratio_row "softmax, npu, mixed bf16 : fp32" "npu softmax mixed_bf16" "npu softmax fp32" us "<= 1"
-  ratio_row "mlp fp32, npu : libtorch" "npu mlp fp32" "torch mlp" us "<= 0.50"
-  ratio_row "mlp fp32, npu : oneDNN sgemm by hand" "npu mlp fp32" "hand mlp" us "<= 1.05"
-  ratio_row "mlp fp32, cpu : libtorch" "cpu mlp fp32" "torch mlp" us "<= 0.75"
-  ratio_row "mlp fp32, cpu : oneDNN sgemm by hand" "cpu mlp fp32" "hand mlp" us "-"
-  ratio_row "mlp mixed bf16, npu : libtorch fp32" "npu mlp mixed_bf16" "torch mlp" us "$mixed"
-  ratio_row "mlp mixed bf16, npu : oneDNN bf16 by hand" "npu mlp mixed_bf16" "hand mlp_bf16" us "$mixed_by_hand"
+  ratio_row "mlp fp32, npu : libtorch" "npu mlp fp32" "torch mlp" us "<= 0.50" "mlp 128" f32
+  ratio_row "mlp fp32, npu : oneDNN sgemm by hand" "npu mlp fp32" "hand mlp" us "<= 1.05" "mlp 128" f32
+  ratio_row "mlp fp32, cpu : libtorch" "cpu mlp fp32" "torch mlp" us "<= 0.75" "mlp 128" f32
+  ratio_row "mlp fp32, cpu : oneDNN sgemm by hand" "cpu mlp fp32" "hand mlp" us "-" "mlp 128" f32
+  ratio_row "mlp mixed bf16, npu : libtorch fp32" "npu mlp mixed_bf16" "torch mlp" us "$mixed" "mlp 128" bf16
+  ratio_row "mlp mixed bf16, npu : oneDNN bf16 by hand" "npu mlp mixed_bf16" "hand mlp_bf16" us "$mixed_by_hand" "mlp 128" bf16
   ratio_row "mlp fp32, npu, 1 thread : 2 threads" "npu mlp fp32 alone" "npu mlp fp32" us ">= 1.8"
   ratio_row "mlp mixed bf16, npu, 1 thread : 2 threads" "npu mlp mixed_bf16 alone" "npu mlp mixed_bf16" us ">= 1.5"
   local precision
@@ -217,21 +259,22 @@ print_steps() {
   done
 }
 print_models() {
-  local shape model rest target backend
+  local shape model batch rest target backend
   for shape in "${models[@]}"; do
-    read -r model rest <<< "$shape"
+    read -r model batch rest <<< "$shape"
     case $model in
       lenet) target="<= 0.68" ;;
       resnet) target="<= 0.75" ;;
       lstm) target="<= 0.50" ;;
       *) target="<= 0.70" ;;
     esac
-    ratio_row "$model fp32, npu : libtorch" "npu $model fp32" "torch $model" us "$target"
+    ratio_row "$model fp32, npu : libtorch" "npu $model fp32" "torch $model" us "$target" "$model $batch" f32
     [ "$model" = lenet ] && target="<= 1.0" || target=-
-    ratio_row "$model fp32, cpu : libtorch" "cpu $model fp32" "torch $model" us "$target"
+    ratio_row "$model fp32, cpu : libtorch" "cpu $model fp32" "torch $model" us "$target" "$model $batch" f32
     # The target is for processors with AMX.
     [ "$model" = lenet ] && grep -qw amx_bf16 /proc/cpuinfo && target="<= 0.30" || target=-
-    ratio_row "$model mixed bf16, npu : libtorch fp32" "npu $model mixed_bf16" "torch $model" us "$target"
+    ratio_row "$model mixed bf16, npu : libtorch fp32" "npu $model mixed_bf16" "torch $model" us "$target" \
+      "$model $batch" bf16
     for backend in npu cpu; do
       ratio_row "peak memory, $model fp32, $backend : libtorch (set as floats)" "$backend $model fp32 memory" "torch $model memory" \
         MiB "<= 1"
@@ -253,7 +296,8 @@ print_general() {
   for shape in "${batch_models[@]}"; do
     model=${shape% *}
     for batch in "${batches[@]}"; do
-      ratio_row "$model fp32, npu, batch $batch : libtorch" "npu $model of $batch" "torch $model of $batch" us "<= 1"
+      ratio_row "$model fp32, npu, batch $batch : libtorch" "npu $model of $batch" "torch $model of $batch" us "<= 1" \
+        "$model $batch" f32
     done
   done
   for model in softmax mlp; do
@@ -286,6 +330,7 @@ own_ticks() { awk '{print $14 + $15 + $16 + $17}' /proc/$$/stat; }
 for round in $(seq "$rounds"); do
   echo "round $round of $rounds" >&2
   since=$(busy_ticks) own_since=$(own_ticks) start=$EPOCHREALTIME
+  measure_limits
   if has steps; then measure_steps; fi
   if has models; then measure_models; fi
   if has accuracy && [ -n "$real" ]; then measure_accuracy "$round"; fi
@@ -300,9 +345,14 @@ echo "$(date +%F), $(nproc) cores, $(sed -n 's/^model name[^:]*: //p' /proc/cpui
   "$(git describe --always --dirty 2>/dev/null || echo unknown), libtorch $(version libtorch-dev), oneDNN" \
   "$(version libdnnl-dev), data $data; \`tests/bench/ratio_table.sh BUILD $rounds\`, medians (least..most) of" \
   "$rounds rounds, 2 threads; other processes took at most $others % of a core"
+for name in "${limit_names[@]}"; do
+  unit=GB/s
+  [ "${name#multiply-add}" = "$name" ] || unit=GFLOP/s
+  [ -z "$(spread "limit $name")" ] || echo "limit of 2 threads, $name: $(shown "limit $name" " $unit")"
+done
 echo
-line "what" Keel peer ratio target met
-line "---" --- --- --- --- ---
+line "what" Keel peer ratio "at the peak" target met
+line "---" --- --- --- --- --- ---
 if has steps; then print_steps; fi
 if has models; then print_models; fi
 if has accuracy && [ -n "$real" ]; then print_accuracy; fi
