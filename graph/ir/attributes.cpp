@@ -85,10 +85,6 @@ bool attribute_equal(const AttributeValue& a, const AttributeValue& b) {
       [&](const auto& x) { return equal_one(x, std::get<std::decay_t<decltype(x)>>(b)); }, a);
 }
 
-size_t attribute_hash(const AttributeValue& value) {
-  return std::visit([](const auto& v) { return hash_one(v); }, value);
-}
-
 const char* attribute_kind(const AttributeValue& value) {
   static constexpr const char* kKinds[] = {
       "bool",         "integer",     "number",          "string",        "dtype", "shape",

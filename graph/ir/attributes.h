@@ -38,7 +38,6 @@ using AttributeValue =
                  std::vector<double>, std::vector<std::string>, std::vector<Type>, Tensor>;
 
 KEEL_API bool attribute_equal(const AttributeValue& a, const AttributeValue& b);
-KEEL_API size_t attribute_hash(const AttributeValue& value);
 // "bool", "integer", ... for messages.
 KEEL_API const char* attribute_kind(const AttributeValue& value);
 

@@ -1,4 +1,5 @@
-// Passes: each takes a graph and gives a new one; none changes its argument.
+// Passes: each takes a graph and gives a new one, or null where it says so and the graph would be
+// the same again; none changes its argument.
 // The order that compile() of graph/runtime uses: specialise, decompose, fold,
 // drop_unread_variables, cse (all three drop dead nodes), recompute_cheap, fuse. verify() runs
 // after each in builds with KEEL_VERIFY_PASSES.
@@ -62,7 +63,7 @@ KEEL_API std::unique_ptr<Graph> fold(const Graph& graph);
 
 // Drops variables of loops that neither a reader of the loop's results nor its condition nor
 // another variable needs, such as the outputs of an lstm whose last state alone is used. Loops with
-// effects keep all. Drops nodes that were dead before, too.
+// effects keep all. Drops nodes that were dead before, too. Null where there is nothing to drop.
 KEEL_API std::unique_ptr<Graph> drop_unread_variables(const Graph& graph);
 
 // Merges equal pure nodes and drops dead ones.

@@ -40,15 +40,10 @@ struct AxisMatrices {
   Matrix input, weights, output;
 };
 
-template <size_t kOutputs, size_t kTaps>
-AxisMatrices magnitudes_of() {
-  const WinogradMatrices<kOutputs, kTaps> m;
-  return {magnitudes(m.input), magnitudes(m.weights), magnitudes(m.output)};
-}
-
 AxisMatrices magnitudes_of(int64_t outputs, int64_t taps) {
-  if (taps == 3) return magnitudes_of<2, 3>();
-  return outputs == 2 ? magnitudes_of<2, 5>() : magnitudes_of<4, 5>();
+  return with_winograd_matrices(outputs, taps, [](const auto& m) {
+    return AxisMatrices{magnitudes(m.input), magnitudes(m.weights), magnitudes(m.output)};
+  });
 }
 
 class Tiles {

@@ -29,8 +29,10 @@
 #include <cstdint>
 #include <iterator>
 #include <optional>
+#include <string>
 
 #include "keel/core/base/dtype.h"
+#include "keel/core/base/error.h"
 #include "keel/ops/products/product_matrices.h"
 
 namespace keel {
@@ -77,6 +79,20 @@ struct WinogradMatrices {
       coefficients[i] = (i == 0 ? 0 : coefficients[i - 1]) - root * coefficients[i];
   }
 };
+
+// Calls f with the matrices of an axis of `outputs` results and `taps` taps; throws Error for those
+// that no tile has.
+template <class F>
+auto with_winograd_matrices(int64_t outputs, int64_t taps, const F& f) {
+  if (outputs == 2 && taps == 3) return f(WinogradMatrices<2, 3>());
+  if (outputs == 2 && taps == 5) return f(WinogradMatrices<2, 5>());
+  if (outputs == 4 && taps == 5) return f(WinogradMatrices<4, 5>());
+  throw Error({.op = "winograd",
+               .argument = "tile",
+               .expected = "2 results of 3 taps, or 2 or 4 of 5",
+               .got = std::to_string(outputs) + " results of " + std::to_string(taps) + " taps",
+               .fix = "take the tile from winograd_form"});
+}
 
 // A product as it is computed by tiles: the results of a convolution, or the gradient of its images
 // or of its weights. Images, and C's rows where windows are not summed, are as ProductMatrices has

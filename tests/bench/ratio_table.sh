@@ -154,7 +154,7 @@ measure_batches() {
   for shape in "${batch_models[@]}"; do
     read -r model images <<< "$shape"
     for batch in "${batches[@]}"; do
-      steps=$((images / batch > 3000 ? 3000 : images / batch < 4 ? 4 : images / batch))
+      steps=$((images / batch > 3000 ? 3000 : images / batch < 10 ? 10 : images / batch))
       count_products "$model" "$batch"
       torch "torch $model of $batch" step "$model" 2 "$steps" "$data" "$batch"
       tool "npu $model of $batch" "$model" "$batch" "$steps" npu fp32 2 0.001

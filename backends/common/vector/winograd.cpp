@@ -279,8 +279,11 @@ void find_common(const CommonMarks& call) {
 }  // namespace
 
 WinogradInstruction winograd_here(WinogradStep step, const WinogradForm& form) {
-  if (form.taps == 3) return transform_of<2, 3>(step);
-  return form.outputs[1] == 2 ? transform_of<2, 5>(step) : transform_of<4, 5>(step);
+  return with_winograd_matrices(
+      form.outputs[1], form.taps,
+      [step]<size_t kOutputs, size_t kTaps>(const WinogradMatrices<kOutputs, kTaps>&) {
+        return transform_of<kOutputs, kTaps>(step);
+      });
 }
 PointProductsInstruction point_products_here() { return &multiply_points; }
 NonzeroMarksInstruction nonzero_marks_here() { return &mark_nonzeros; }

@@ -160,6 +160,16 @@ TEST_CASE("transformed tiles: the matrices give the sums over taps") {
   check_matrices<4, 5>();
 }
 
+TEST_CASE("transformed tiles: no other tile has matrices") {
+  const auto points = [](const auto& m) { return m.kPoints; };
+  CHECK(with_winograd_matrices(2, 3, points) == 4);
+  CHECK(with_winograd_matrices(2, 5, points) == 6);
+  CHECK(with_winograd_matrices(4, 5, points) == 8);
+  CHECK_THROWS_WITH_AS(with_winograd_matrices(4, 3, points),
+                       doctest::Contains("4 results of 3 taps"), Error);
+  CHECK_THROWS_AS(with_winograd_matrices(3, 5, points), Error);
+}
+
 TEST_CASE("transformed tiles: random shapes agree with plain sums on any number of threads") {
   Draws draws(31);
   for (int i = 0; i < 60; ++i) {
