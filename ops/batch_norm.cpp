@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "keel/core/base/printable.h"
 #include "keel/graph/ir/emit.h"
 #include "keel/graph/ir/op_table.h"
 #include "keel/graph/ir/sample.h"
@@ -29,7 +30,7 @@ std::vector<Type> infer_batch_norm(const InferContext& c) {
            std::to_string(options.channel_axis));
   }
   if (!(options.epsilon >= 0 && std::isfinite(options.epsilon))) {
-    c.fail("epsilon", "a finite number >= 0", std::to_string(options.epsilon));
+    c.fail("epsilon", "a finite number >= 0", printable(options.epsilon));
   }
   const auto axis = static_cast<size_t>(options.channel_axis);
   for (size_t i = 1; i < c.inputs.size(); ++i) {

@@ -34,16 +34,17 @@ Values div_gradient(const BuildContext& ctx) {
   return flows(ctx, to_a, neg(mul(to_a, ctx.outputs[0], site), site));
 }
 
-// b * a^(b-1) and a^b * log(a). With b = 0 the first is 0 for every a, with a = 0 the second:
-// products with the infinities that the formulas have there would give NaN.
+// b * a^(b-1) and a^b * log(a). With b = 0 the first is 0 for every a, infinities and NaN included,
+// with a = 0 the second: the formulas multiply 0 by infinity there.
 Values pow_gradient(const BuildContext& ctx) {
   const CallSite site = ctx.site;
   const Value &a = ctx.inputs[0], &b = ctx.inputs[1], &g = ctx.output_gradients[0];
-  const Value exponent = select(equal(b, 0, site), 1, sub(b, 1, site), site);
-  const Value to_a = mul(g, mul(b, pow(a, exponent, site), site), site);
-  const Value base = select(equal(a, 0, site), 1, a, site);
-  const Value to_b = mul(g, mul(ctx.outputs[0], log(base, site), site), site);
-  return flows(ctx, to_a, to_b);
+  const Value no_b = equal(b, 0, site), no_a = equal(a, 0, site);
+  const Value exponent = select(no_b, 1, sub(b, 1, site), site);
+  const Value slope = select(no_b, 0, mul(b, pow(a, exponent, site), site), site);
+  const Value base = select(no_a, 1, a, site);
+  const Value growth = select(no_a, 0, mul(ctx.outputs[0], log(base, site), site), site);
+  return flows(ctx, mul(g, slope, site), mul(g, growth, site));
 }
 
 // Returns all of the gradient where one side wins, half of it at ties, none where either is NaN.

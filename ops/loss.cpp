@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "keel/core/base/printable.h"
 #include "keel/graph/ir/emit.h"
 #include "keel/graph/ir/graph.h"
 #include "keel/graph/ir/op_table.h"
@@ -200,7 +201,7 @@ bool targets_are_ids(const Type& targets) { return is_integer(targets.dtype); }
 int64_t infer_cross_entropy_inputs(const InferContext& c) {
   const double smoothing = c.as<CrossEntropyOptions>().label_smoothing;
   if (!(smoothing >= 0 && smoothing < 1)) {
-    c.fail("label_smoothing", "a number in [0, 1)", std::to_string(smoothing));
+    c.fail("label_smoothing", "a number in [0, 1)", printable(smoothing));
   }
   require_dtypes(c, 0, kFloats);
   const Type& logits = c.inputs[0];

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "keel/core/base/printable.h"
 #include "keel/graph/ir/emit.h"
 #include "keel/graph/ir/op_table.h"
 #include "keel/graph/ir/sample.h"
@@ -37,7 +38,7 @@ std::vector<Type> infer_norm(const InferContext& c) {
   c.require_rank(0, 1, Shape::kMaxRank);
   const double epsilon = c.as<NormOptions>().epsilon;
   if (!(epsilon >= 0 && std::isfinite(epsilon))) {
-    c.fail("epsilon", "a finite number >= 0", std::to_string(epsilon));
+    c.fail("epsilon", "a finite number >= 0", printable(epsilon));
   }
   Shape shape = c.inputs[0].shape;
   for (size_t i = 1; i < c.inputs.size(); ++i) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "keel/core/base/printable.h"
 #include "keel/core/base/random.h"
 #include "keel/core/tensor/convert.h"
 #include "keel/graph/control/control_flow.h"
@@ -92,19 +93,19 @@ void require_first(const InferContext& c, int64_t first) {
 void check_uniform(const InferContext& c, DType dtype, double a, double b) {
   require_float(c, dtype);
   if (!std::isfinite(a) || !std::isfinite(b) || a > b) {
-    c.fail("range", "finite low <= high", "[" + std::to_string(a) + ", " + std::to_string(b) + ")");
+    c.fail("range", "finite low <= high", "[" + printable(a) + ", " + printable(b) + ")");
   }
 }
 
 void check_normal(const InferContext& c, DType dtype, double a, double b) {
   require_float(c, dtype);
-  if (!std::isfinite(a)) c.fail("mean", "a finite number", std::to_string(a));
-  if (!std::isfinite(b) || b < 0) c.fail("deviation", "a finite number >= 0", std::to_string(b));
+  if (!std::isfinite(a)) c.fail("mean", "a finite number", printable(a));
+  if (!std::isfinite(b) || b < 0) c.fail("deviation", "a finite number >= 0", printable(b));
 }
 
 void check_bernoulli(const InferContext& c, DType dtype, double a, double) {
   if (dtype != boolean) c.fail("dtype", "bool", name_of(dtype));
-  if (!(a >= 0 && a <= 1)) c.fail("probability", "a number in [0, 1]", std::to_string(a));
+  if (!(a >= 0 && a <= 1)) c.fail("probability", "a number in [0, 1]", printable(a));
 }
 
 const Distribution kUniform{"uniform",
@@ -272,7 +273,7 @@ Value dropout(Operand x, double rate, bool training, CallSite site) {
     throw Error({.op = "dropout",
                  .argument = is_real ? "rate" : "x",
                  .expected = is_real ? "a number in [0, 1)" : "a Value of a float dtype",
-                 .got = is_real ? std::to_string(rate) : to_string(value.type()),
+                 .got = is_real ? printable(rate) : to_string(value.type()),
                  .site = line});
   }
   value.graph().require_open("dropout", "x", value, line);

@@ -36,7 +36,7 @@ std::vector<Type> infer_state(const InferContext& c) {
     c.fail("value", to_string(type),
            a.value.empty() ? "an empty Tensor" : to_string(a.value.type()));
   }
-  require_initializer(a.init, type.dtype);
+  require_initializer(a.init, type.dtype, a.a, a.b);
   return {type};
 }
 

@@ -1,6 +1,8 @@
 #include "keel/core/base/printable.h"
 
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 
@@ -81,5 +83,11 @@ std::string printable(std::string_view text, size_t most) {
 }
 
 std::string printable_lines(std::string_view text) { return escaped(text, true); }
+
+std::string printable(double number) {
+  if (std::isnan(number)) return "nan";
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof(text), number).ptr};
+}
 
 }  // namespace keel

@@ -19,6 +19,8 @@ namespace keel {
 KEEL_API std::string printable(std::string_view text, size_t most = std::string_view::npos);
 // Does the same for text of several lines: line breaks stay.
 KEEL_API std::string printable_lines(std::string_view text);
+// Returns the shortest decimal that reads back as the same number, or inf, -inf or nan.
+KEEL_API std::string printable(double number);
 
 }  // namespace keel
 

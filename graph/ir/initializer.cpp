@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "keel/core/base/error.h"
+#include "keel/core/base/printable.h"
 #include "keel/core/base/random.h"
 #include "keel/core/tensor/convert.h"
 
@@ -91,7 +92,7 @@ void fill_orthogonal(Tensor& result, double gain, uint64_t key) {
 
 }  // namespace
 
-void require_initializer(const std::string& kind, DType dtype) {
+void require_initializer(const std::string& kind, DType dtype, double a, double b) {
   if (kind == "value" || kind == "constant") return;
   if (kind != "normal" && kind != "uniform" && kind != "trunc_normal" && kind != "orthogonal") {
     throw Error({.op = "initializer",
@@ -99,15 +100,29 @@ void require_initializer(const std::string& kind, DType dtype) {
                  .expected = "constant, normal, trunc_normal, uniform, orthogonal or value",
                  .got = "'" + kind + "'"});
   }
-  if (is_float(dtype)) return;
-  throw Error({.op = "initializer",
-               .argument = "dtype",
-               .expected = "a float dtype for " + kind,
-               .got = name_of(dtype)});
+  if (!is_float(dtype)) {
+    throw Error({.op = "initializer",
+                 .argument = "dtype",
+                 .expected = "a float dtype for " + kind,
+                 .got = name_of(dtype)});
+  }
+  const bool finite = std::isfinite(a) && std::isfinite(b);
+  const auto require = [&](bool fits, const char* argument, const char* expected,
+                           const std::string& got) {
+    if (fits) return;
+    throw Error({.op = kind, .argument = argument, .expected = expected, .got = got});
+  };
+  if (kind == "orthogonal") return require(finite, "gain", "a finite number", printable(a));
+  if (kind == "uniform") {
+    return require(finite && a <= b, "range", "finite low <= high",
+                   "[" + printable(a) + ", " + printable(b) + ")");
+  }
+  require(std::isfinite(a), "mean", "a finite number", printable(a));
+  require(finite && b >= 0, "deviation", "a finite number >= 0", printable(b));
 }
 
 Tensor initial_value(const Initializer& init, uint64_t key) {
-  require_initializer(init.kind, init.type.dtype);
+  require_initializer(init.kind, init.type.dtype, init.a, init.b);
   if (init.kind == "value") return init.value.clone();
   if (init.kind == "constant") return Tensor::full(init.type.dtype, init.type.shape, init.a);
   Tensor result(init.type.dtype, init.type.shape);

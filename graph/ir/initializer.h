@@ -21,11 +21,12 @@ struct Initializer {
   Tensor value;  // for "value"
 };
 
-// Throws Error for an unknown kind, and for a random one of a dtype that is no float.
-KEEL_API void require_initializer(const std::string& kind, DType dtype);
+// Throws Error for an unknown kind, and for a random one of a dtype that is no float or with
+// numbers that describe no distribution: what is not finite, low > high, a deviation < 0.
+KEEL_API void require_initializer(const std::string& kind, DType dtype, double a, double b);
 
-// Returns the tensor it describes; `key` seeds the random kinds. Throws Error for an
-// unknown kind or a non-float random dtype.
+// Returns the tensor it describes; `key` seeds the random kinds. Throws Error as
+// require_initializer does.
 KEEL_API Tensor initial_value(const Initializer& initializer, uint64_t key);
 
 }  // namespace keel

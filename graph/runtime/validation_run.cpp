@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "keel/core/base/checked.h"
+#include "keel/core/base/printable.h"
 #include "keel/graph/runtime/session_state.h"
 
 namespace keel {
@@ -32,7 +33,7 @@ ValidationRun::ValidationRun(const std::optional<ValidationOptions>& options,
   if (options->patience < 0)
     complain("patience", "at least 0", std::to_string(options->patience), site);
   if (!(options->min_gain >= 0) || !std::isfinite(options->min_gain))
-    complain("min_gain", "a number that is not negative", std::to_string(options->min_gain), site);
+    complain("min_gain", "a number that is not negative", printable(options->min_gain), site);
   if (options->target && std::isnan(*options->target)) complain("target", "a number", "NaN", site);
   period_ = options->every_n_steps > 0 ? options->every_n_steps : steps_per_epoch;
   if (period_ < 1)

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "keel/core/base/error.h"
+#include "keel/core/base/printable.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/gather.h"
 #include "keel/ops/reduce.h"
@@ -46,18 +47,34 @@ Operand same_shape(const char* op, const Operand& expected, const char* argument
                .site = site});
 }
 
+Operand same_floats(const char* op, const char* of, const Operand& expected, const char* argument,
+                    const Operand& got, CallSite site) {
+  if (!expected.is_literal()) require_float(op, of, expected.value(), site);
+  const Operand fitting = same_shape(op, expected, argument, got, site);
+  if (expected.is_literal() || got.is_literal()) return fitting;
+  const DType wanted = expected.value().dtype();
+  if (got.value().dtype() == wanted) return fitting;
+  throw Error({.op = op,
+               .argument = argument,
+               .expected = std::string(name_of(wanted)) + " like " + of,
+               .got = name_of(got.value().dtype()),
+               .fix = std::string("convert it with cast(x, keel::") + name_of(wanted) + ")",
+               .site = site});
+}
+
 Value huber(Operand prediction, Operand target, double delta, CallSite site) {
   const CallSite line = line_of(prediction, site);
-  const Operand aim = same_shape("huber", prediction, "target", target, line);
-  if (!(delta > 0 && std::isfinite(delta))) {
-    throw Error({.op = "huber",
-                 .argument = "delta",
-                 .expected = "a finite number > 0",
-                 .got = std::to_string(delta),
-                 .site = line});
-  }
+  const Operand aim = same_floats("huber", "prediction", prediction, "target", target, line);
   const Value distance = abs(sub(prediction, aim, line), line);
   require_float("huber", "prediction", distance, line);
+  const double rounded = Tensor::full(distance.dtype(), {}, delta).at(0);
+  if (!(rounded > 0 && std::isfinite(rounded))) {
+    throw Error({.op = "huber",
+                 .argument = "delta",
+                 .expected = std::string("a finite number > 0 in ") + name_of(distance.dtype()),
+                 .got = printable(delta),
+                 .site = line});
+  }
   // With m = min(|d|, delta) both branches are m * (|d| - m / 2), and so is the slope between them.
   const Value inner = minimum(distance, delta, line);
   return mul(inner, sub(distance, mul(inner, 0.5, line), line), line);
@@ -66,9 +83,8 @@ Value huber(Operand prediction, Operand target, double delta, CallSite site) {
 Value sigmoid_cross_entropy(Operand logits, Operand targets, CallSite site) {
   const char* op = "sigmoid_cross_entropy";
   const CallSite line = line_of(logits, site);
-  const Operand aims = same_shape(op, logits, "targets", targets, line);
   const Value x = require_value(logits, op, "logits", line);
-  require_float(op, "logits", x, line);
+  const Operand aims = same_floats(op, "logits", logits, "targets", targets, line);
   // Neither term is negative for targets in [0, 1], so that nothing cancels: the usual
   // softplus(x) - x * target loses all digits where the loss is small.
   const Value t =
@@ -80,9 +96,8 @@ Value sigmoid_cross_entropy(Operand logits, Operand targets, CallSite site) {
 
 Value hinge(Operand scores, Operand labels, CallSite site) {
   const CallSite line = line_of(scores, site);
-  const Operand signs = same_shape("hinge", scores, "labels", labels, line);
   const Value x = require_value(scores, "hinge", "scores", line);
-  require_float("hinge", "scores", x, line);
+  const Operand signs = same_floats("hinge", "scores", scores, "labels", labels, line);
   return relu(sub(1, mul(x, signs, line), line), line);
 }
 
@@ -121,8 +136,9 @@ Value kl_divergence(Operand log_probabilities, Operand targets, CallSite site) {
   const CallSite line = line_of(log_probabilities, site);
   const Value q = require_value(log_probabilities, op, "log_probabilities", line);
   const Value given = require_value(targets, op, "targets", line);
-  const Value p = same_shape(op, Operand(q, line), "targets", Operand(given, line), line).value();
-  require_float(op, "log_probabilities", q, line);
+  const Value p =
+      same_floats(op, "log_probabilities", Operand(q, line), "targets", Operand(given, line), line)
+          .value();
   const Value none = equal(p, 0, line);
   const Value log_p = log(select(none, 1, p, line), line);
   // Both logarithms are finite where p is 0, so that no gradient is 0 times an infinity.

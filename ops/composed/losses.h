@@ -19,7 +19,7 @@ namespace keel {
 KEEL_API Value huber(Operand prediction, Operand target, double delta = 1, CallSite site = {});
 
 // -target * log(sigmoid(logits)) - (1 - target) * log(1 - sigmoid(logits)), for each element: of
-// logits of any size neither infinite nor 0 before its time. Targets lie in [0, 1].
+// finite logits of any size neither infinite nor 0 before its time. Targets lie in [0, 1].
 KEEL_API Value sigmoid_cross_entropy(Operand logits, Operand targets, CallSite site = {});
 
 // max(0, 1 - label * score), for each element; labels are -1 and 1 as floats.
@@ -37,6 +37,9 @@ KEEL_API Value kl_divergence(Operand log_probabilities, Operand targets, CallSit
 // they are known. A number may stand for any shape. Throws Error for other shapes.
 Operand same_shape(const char* op, const Operand& expected, const char* argument,
                    const Operand& got, CallSite site);
+// The same, of the dtype of `expected`, too, which has to be a float.
+Operand same_floats(const char* op, const char* of, const Operand& expected, const char* argument,
+                    const Operand& got, CallSite site);
 
 }  // namespace keel
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 
+#include "keel/core/base/printable.h"
 #include "keel/graph/ir/graph.h"
 
 namespace keel {
@@ -13,7 +14,7 @@ void require_option(bool ok, const char* who, const char* option, const char* ex
   throw Error({.op = who,
                .argument = option,
                .expected = expected,
-               .got = std::to_string(got),
+               .got = printable(got),
                .site = site,
                .kind = ErrorKind::kInvalidArgument});
 }

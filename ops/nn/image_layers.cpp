@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "keel/core/base/printable.h"
 #include "keel/ops/composed/channel_norm.h"
 #include "keel/ops/composed/convolutions.h"
 #include "keel/ops/elementwise.h"
@@ -167,7 +168,7 @@ BatchNorm::BatchNorm(const Scope& scope, int64_t channels, const BatchNormOption
   require_float("batch norm", scope, options.dtype);
   if (!(options.decay >= 0 && options.decay <= 1)) {
     refuse_argument(layer_title("batch norm", scope), "decay", "a number in [0, 1]",
-                    std::to_string(options.decay), scope.site());
+                    printable(options.decay), scope.site());
   }
   const DType statistics = options.dtype == f64 ? f64 : f32;
   weight_ = scope.parameter("weight", ones({channels}, options.dtype));

@@ -21,8 +21,9 @@ KEEL_API Initializer constant(const Shape& shape, double value, DType dtype = f3
 // Returns a copy of `value`.
 KEEL_API Initializer from_tensor(const Tensor& value, CallSite site = CallSite::here());
 
-// Random ones: float dtypes only. uniform draws from [low, high); trunc_normal draws anew what is
-// more than two deviations from the mean.
+// Random ones: float dtypes only; numbers that describe no distribution are refused where a state
+// is made. uniform draws from [low, high), and rounding to the dtype may give `high` itself;
+// trunc_normal draws anew what is more than two deviations from the mean.
 KEEL_API Initializer normal(const Shape& shape, double mean, double deviation, DType dtype = f32);
 KEEL_API Initializer uniform(const Shape& shape, double low, double high, DType dtype = f32);
 KEEL_API Initializer trunc_normal(const Shape& shape, double mean, double deviation,

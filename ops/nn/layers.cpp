@@ -1,5 +1,6 @@
 #include "keel/ops/nn/layers.h"
 
+#include "keel/core/base/printable.h"
 #include "keel/ops/composed/losses.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/matmul.h"
@@ -47,7 +48,8 @@ Value Dense::operator()(Operand x, CallSite site) const {
                     (type.shape.back() < 0 || type.shape.back() == features);
   if (!fits) {
     refuse_argument(
-        op, "x", std::string(name_of(weight_.dtype())) + "[..., " + std::to_string(features) + "]",
+        op, "x",
+        std::string(name_of(weight_.dtype())) + "[batch, ..., " + std::to_string(features) + "]",
         to_string(type), line);
   }
   const LabelScope here = open_scope();
@@ -57,7 +59,7 @@ Value Dense::operator()(Operand x, CallSite site) const {
 
 Dropout::Dropout(const Scope& scope, double rate) : Module(scope), rate_(rate) {
   if (rate >= 0 && rate < 1) return;
-  refuse_argument(layer_title("dropout", scope), "rate", "a number in [0, 1)", std::to_string(rate),
+  refuse_argument(layer_title("dropout", scope), "rate", "a number in [0, 1)", printable(rate),
                   scope.site());
 }
 

@@ -40,7 +40,7 @@ struct DenseOptions {
   std::string bias_name = "bias";
 };
 
-// matmul(x, weight) + bias, for x of shape [..., features]: [..., units].
+// matmul(x, weight) + bias, for x of shape [batch, ..., features]: [batch, ..., units].
 class KEEL_API Dense : public Module {
  public:
   // Makes the parameters "weight" [features, units] and "bias" [units]. Throws Error for sizes < 1

@@ -15,7 +15,7 @@ Value mean_of(Value losses, CallSite line) { return mean(losses, {}, false, line
 
 // prediction - target, of one shape.
 Value difference(const char* op, const Operand& prediction, const Operand& target, CallSite line) {
-  return sub(prediction, same_shape(op, prediction, "target", target, line), line);
+  return sub(prediction, same_floats(op, "prediction", prediction, "target", target, line), line);
 }
 
 }  // namespace
@@ -64,6 +64,13 @@ Value accuracy(Operand logits, Operand ids, CallSite site) {
   const CallSite line = line_of(logits, site);
   const Value best = argmax(logits, -1, false, line);
   const Operand wanted = same_shape("accuracy", Operand(best, line), "ids", ids, line);
+  if (!wanted.is_literal() && !is_integer(wanted.value().dtype())) {
+    throw Error({.op = "accuracy",
+                 .argument = "ids",
+                 .expected = "integers of shape " + to_string(best.shape()),
+                 .got = to_string(wanted.value().type()),
+                 .site = line});
+  }
   const Value hits = equal(best, cast(wanted, i64, line), line);
   return mean_of(cast(hits, f32, line), line);
 }

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "keel/core/base/printable.h"
 #include "keel/ops/elementwise.h"
 
 namespace keel {
@@ -134,7 +135,7 @@ void attach_running_mean(Value output, Value state, Value observed, double decay
     throw Error({.op = "running mean",
                  .argument = "decay",
                  .expected = "a number in [0, 1]",
-                 .got = std::to_string(decay),
+                 .got = printable(decay),
                  .site = site,
                  .kind = ErrorKind::kInvalidArgument});
   }

@@ -106,7 +106,7 @@ class KEEL_API Module {
 
 // Attaches to `output`: the running value `state` moves on towards `observed`, to
 // decay * state + (1 - decay) * observed. Of several under one loss (a layer that was called twice)
-// each goes on from the one before (attached_updates of optimizers.h). Throws Error for another
+// each goes on from the one before (attached_updates of updates.h). Throws Error for another
 // type than the state's and a decay outside [0, 1].
 KEEL_API void attach_running_mean(Value output, Value state, Value observed, double decay,
                                   CallSite site = CallSite::here());

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "keel/core/base/printable.h"
 #include "keel/graph/autodiff/gradient.h"
 #include "keel/graph/ir/scopes.h"
 #include "keel/graph/precision/keep_dtype.h"
@@ -31,7 +32,7 @@ Value guarded_root(Value root, double epsilon, const char* optimizer, CallSite s
     throw Error({.op = optimizer,
                  .argument = "epsilon",
                  .expected = std::string("a number that is not 0 in ") + name_of(root.dtype()),
-                 .got = std::to_string(epsilon),
+                 .got = printable(epsilon),
                  .fix = "give a larger epsilon",
                  .site = site});
   }

@@ -125,6 +125,18 @@ TEST_CASE("judging: patience and stop-at end the training and the best is writte
   CHECK(stopped.at("history").back().at("loss") <= 2.2);
 }
 
+TEST_CASE("judging: images whose logits are no numbers are found in no class") {
+  const Trainings trainings;
+  // Class 0, which an argmax of NaN gives, is a tenth of the test.
+  const json s = trainings.train({"--model", "mlp", "--lr", "1e6", "--steps", "24", "--eval-every",
+                                  "12", "--stop-at", "0.05", "--metric", "top-k"});
+  REQUIRE(s.at("test_loss").is_null());
+  CHECK(s.at("steps") == 24);
+  CHECK(!s.contains("stopped_by"));
+  CHECK(s.at("history").back().at("accuracy") == 0);
+  CHECK(s.at("history").back().at("top_k_accuracy") == 0);
+}
+
 TEST_CASE("judging: the best states are kept and equal the file that was written of them") {
   const Trainings trainings;
   const json s = trainings.train({"--steps", "40", "--lr", "3", "--eval-every", "2", "--metric",

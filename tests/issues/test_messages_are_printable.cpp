@@ -1,5 +1,6 @@
 // Control characters of names, arguments and keys reached terminals and files raw, a NUL cut a
 // message short, and messages were as long as what they quote.
+#include <cmath>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -103,6 +104,15 @@ TEST_CASE("DOT shows quotes and backslashes of names and other names are refused
   const Value w = g.state("w\\n\"", ones({2}));
   g.set_outputs({w + 1.0f});
   CHECK(contains(to_dot(g), "w\\\\n\\\""));
+}
+
+TEST_CASE("numbers in messages are the shortest that read back") {
+  CHECK(printable(1e-9) == "1e-09");
+  CHECK(printable(-1e-50) == "-1e-50");
+  CHECK(printable(3.0) == "3");
+  CHECK(printable(0.1) == "0.1");
+  CHECK(printable(-1 / 0.0) == "-inf");
+  CHECK(printable(std::nan("")) == "nan");
 }
 
 TEST_SUITE_END();

@@ -1,6 +1,7 @@
 #include "cli/model/evaluation.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <keel/core/group/group.h>
 
@@ -24,8 +25,11 @@ Evaluation::Evaluation(keel::Graph& graph, Measured model, int64_t top_k)
     top_k_ = std::min(top_k, logits.shape()[1]);
     const auto label = cast(*model_.label, keel::i64);
     const auto hit = equal(argmax(logits), label);
-    sums_.push_back(sum(cast(logical_and(hit, mask_), keel::f32)));
-    sums_.push_back(sum(select(mask_, keel::top_k_hits(logits, label, top_k_), 0.0f)));
+    // An image whose logits are not all finite is found in no class, as `keel eval` has it.
+    const auto largest = max(abs(logits), {1});
+    const auto counts = logical_and(mask_, less(largest, std::numeric_limits<double>::infinity()));
+    sums_.push_back(sum(cast(logical_and(hit, counts), keel::f32)));
+    sums_.push_back(sum(select(counts, keel::top_k_hits(logits, label, top_k_), 0.0f)));
     losses = softmax_cross_entropy(logits, *model_.label);
   }
   sums_.push_back(sum(select(mask_, losses, 0.0f)));
