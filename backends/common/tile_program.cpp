@@ -299,7 +299,7 @@ class TileProgram::Builder {
 
   void choose_tile() {
     const size_t registers = std::max<size_t>(1, program_.register_count_);
-    const auto fits = static_cast<int64_t>(kRegisterFileBytes / (registers * widest_));
+    const auto fits = static_cast<int64_t>(kTileBytes / (registers * widest_));
     program_.tile_ = std::clamp(fits / kTileStep * kTileStep, kTileStep, kLargestTile);
     program_.register_stride_ = static_cast<size_t>(program_.tile_) * widest_;
     program_.widest_ = widest_;

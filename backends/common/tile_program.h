@@ -68,6 +68,9 @@ class TileProgram {
   const std::vector<KernelPlan::InPlace>& in_place() const noexcept { return in_place_; }
 
   static constexpr size_t kRegisterFileBytes = size_t{48} * 1024;
+  // What the registers of a tile take together: half of a first cache of 32 KiB, so that registers
+  // are still there for the next instruction after operands and results went by.
+  static constexpr size_t kTileBytes = size_t{16} * 1024;
   // Outputs of at least as many bytes in all are stored past the caches, which they would only
   // flush: about what a core's share of the last level holds.
   static constexpr size_t kStreamedBytes = size_t{8} << 20;
