@@ -288,7 +288,7 @@ void GraphExporter::write_by_rule(const std::vector<const Node*>& twins,
                                    return std::find(made.outputs.begin(), made.outputs.end(),
                                                     results[i]) != made.outputs.end();
                                  });
-    // What the rule hands on as it is has a name already.
+    // A value that the rule hands on as it is has a name already.
     if (settled.contains(results[i]) || (name.empty() && !own)) {
       names[node.output(i)] = results[i];
       continue;
