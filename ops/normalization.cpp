@@ -22,16 +22,11 @@ Value widened_for_norm(Value x, CallSite site) {
 
 Centred centred(Value x, const std::vector<int64_t>& axes, double epsilon, CallSite site) {
   // Where elements are far from 0, their mean may be off by more than they are apart. So the
-  // distances are centred once more: their own mean is small, and so is its error. The variance is
-  // that of the rough distances by the corrected two-pass formula (Chan, Golub and LeVeque,
-  // "Algorithms for Computing the Sample Variance", 1983), so that their mean and their mean square
-  // are computed together. Rounding must not make it negative.
+  // distances are centred once more: their own mean is small, and so is its error.
   const Value first = mean(x, axes, true, site);
   const Value rough = sub(x, first, site);
-  const Value rest = mean(rough, axes, true, site);
-  const Value distances = sub(rough, rest, site);
-  const Value spread = sub(mean(square(rough, site), axes, true, site), square(rest, site), site);
-  const Value variance = maximum(spread, 0, site);
+  const Value distances = sub(rough, mean(rough, axes, true, site), site);
+  const Value variance = mean(square(distances, site), axes, true, site);
   return {first, distances, variance, rsqrt(add(variance, epsilon, site), site)};
 }
 
