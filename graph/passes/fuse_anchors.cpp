@@ -38,7 +38,6 @@ AnchorGroups::AnchorGroups(const FuseUnits& units, SharedBodies& bodies, FuseRep
   find_loads();
   for (const uint32_t product : products_) decide_product(product);
   tell_row_wise_apart();
-  find_siblings();
   for (auto reduction = reductions_.rbegin(); reduction != reductions_.rend(); ++reduction) {
     find_epilogue(*reduction);
   }
@@ -56,7 +55,6 @@ std::vector<uint32_t> AnchorGroups::members(uint32_t group) const {
   const auto it = groups_.find(group);
   if (it == groups_.end()) return units;
   const Group& g = it->second;
-  for (const Sibling& sibling : g.siblings) units.push_back(sibling.reduction);
   units.insert(units.end(), g.views_behind.begin(), g.views_behind.end());
   if (g.epilogue != kNone) units.push_back(g.epilogue);
   units.insert(units.end(), g.row_wise.begin(), g.row_wise.end());
@@ -67,9 +65,6 @@ std::vector<uint32_t> AnchorGroups::units(uint32_t group) const {
   std::vector<uint32_t> units = members(group);
   const Group& g = groups_.at(group);
   if (g.prologue != kNone) units.push_back(g.prologue);
-  for (const Sibling& sibling : g.siblings) {
-    if (sibling.prologue != kNone) units.push_back(sibling.prologue);
-  }
   units.insert(units.end(), g.views_before.begin(), g.views_before.end());
   return units;
 }
@@ -174,20 +169,21 @@ bool AnchorGroups::stands_beside(const Node& op, uint32_t last, uint32_t group) 
 
 // ---- what a reduction reads
 
-AnchorGroups::Prologue AnchorGroups::prologue_of(uint32_t reduction) const {
+void AnchorGroups::find_prologue(uint32_t group) {
+  const Node& reduction = anchor(group);
   std::vector<uint32_t> views;
-  Value v = anchor(reduction).input(0);
+  Value v = reduction.input(0);
   std::string why;
   for (;;) {
     if (why.empty()) why = units_.why_stored(v);
     const uint32_t unit = units_.of(v);
-    if (unit == kNone) return {};
+    if (unit == kNone) return;
     if (!v.node().has(kView)) break;
     views.insert(views.begin(), unit);
     v = v.node().input(0);
   }
   const uint32_t unit = units_.of(v);
-  if (!units_.is_elementwise(unit)) return {};
+  if (!units_.is_elementwise(unit)) return;
   const bool single = units_.nodes(unit).size() == 1;
   const bool one_result = units_.outputs(unit).size() == 1 && v.node().types().size() == 1;
   if (group_of_[unit] != kNone) {
@@ -198,99 +194,10 @@ AnchorGroups::Prologue AnchorGroups::prologue_of(uint32_t reduction) const {
   } else if (why.empty() && !one_result) {
     why = "it has other results, too";
   }
-  if (!why.empty()) return {kNone, {}, &v.node(), why};
-  return {unit, std::move(views), nullptr, ""};
-}
-
-void AnchorGroups::find_prologue(uint32_t group) {
-  Prologue prologue = prologue_of(group);
-  if (prologue.apart != nullptr) tell(*prologue.apart, anchor(group), prologue.why);
-  if (prologue.unit == kNone) return;
+  if (!why.empty()) return tell(v.node(), reduction, why);
   Group& g = groups_[group];
-  g.prologue = prologue.unit;
-  g.views_before = std::move(prologue.views);
-}
-
-// ---- reductions that go over the same values
-
-// Joins each reduction with later ones of its kind that read a value of the operands' size which it
-// reads, too, so that all of them read it once. They are computed where the first is.
-void AnchorGroups::find_siblings() {
-  std::unordered_map<uint32_t, uint32_t> prologues;     // by reduction
-  std::unordered_map<uint32_t, uint32_t> reduction_of;  // by prologue
-  for (const uint32_t reduction : reductions_) {
-    const Prologue prologue = prologue_of(reduction);
-    const bool plain = prologue.unit != kNone && prologue.views.empty();
-    prologues[reduction] = plain ? prologue.unit : kNone;
-    if (plain) reduction_of[prologue.unit] = reduction;
-  }
-  for (const uint32_t first : reductions_) {
-    if (group_of_[first] != kNone) continue;
-    const uint32_t prologue = prologues.at(first);
-    std::set<uint32_t> found;
-    for (const Value& v : wide_values(first, prologue)) {
-      for (const uint32_t user : units_.users().of(v)) {
-        const auto behind = reduction_of.find(user);
-        const uint32_t reduction = behind == reduction_of.end() ? user : behind->second;
-        const bool joins = reduction > first && is_anchor(reduction) && !is_product(reduction) &&
-                           group_of_[reduction] == kNone &&
-                           are_siblings(anchor(first), anchor(reduction));
-        if (joins) found.insert(reduction);
-      }
-    }
-    for (const uint32_t reduction : found) {
-      const Sibling sibling{reduction, prologues.at(reduction)};
-      if (can_follow(first, sibling)) join({first, prologue}, sibling);
-    }
-  }
-  std::erase_if(reductions_, [&](uint32_t reduction) { return group_of_[reduction] != kNone; });
-}
-
-// Returns what a reduction and its prologue read that has as many elements as it reduces.
-Values AnchorGroups::wide_values(uint32_t reduction, uint32_t prologue) const {
-  const Value& operand = anchor(reduction).input(0);
-  if (prologue == kNone) return {operand};
-  Values wide;
-  for (const uint32_t id : units_.nodes(prologue)) {
-    for (const Value& v : units_.graph().node(id).inputs()) {
-      const bool outside = units_.of(v) != prologue && !holds(wide, v);
-      if (outside && v.shape().num_elements() == operand.shape().num_elements()) wide.push_back(v);
-    }
-  }
-  return wide;
-}
-
-// Returns whether all that a reduction and its prologue read is there when `first` is computed.
-bool AnchorGroups::can_follow(uint32_t first, const Sibling& sibling) const {
-  const uint32_t reader = sibling.prologue == kNone ? sibling.reduction : sibling.prologue;
-  for (const uint32_t id : units_.nodes(reader)) {
-    for (const Value& v : units_.graph().node(id).inputs()) {
-      const uint32_t unit = units_.of(v);
-      if (unit == kNone || unit == reader || unit < first) continue;
-      tell(anchor(first), anchor(sibling.reduction),
-           "they are siblings, but " + described(v.node()) + " comes between them");
-      return false;
-    }
-  }
-  return true;
-}
-
-// Takes a reduction into the group of the first one, as far as the backend does.
-void AnchorGroups::join(const Sibling& first, const Sibling& sibling) {
-  const uint32_t group = first.reduction;
-  groups_[group].prologue = first.prologue;
-  groups_[group].siblings.push_back(sibling);
-  const Support support = ask(group);
-  if (support.supported) {
-    for (const uint32_t unit : units(group)) group_of_[unit] = group;
-    return;
-  }
-  tell(anchor(group), anchor(sibling.reduction), "the backend declines: " + support.reason);
-  groups_[group].siblings.pop_back();
-  if (groups_[group].siblings.empty())
-    groups_.erase(group);
-  else
-    ask(group);  // which was accepted
+  g.prologue = unit;
+  g.views_before = std::move(views);
 }
 
 // ---- how products load their operands
@@ -438,15 +345,6 @@ FusedParts AnchorGroups::parts(uint32_t group, bool with_prologue, bool with_epi
     for (const uint32_t view : g.views_before) add(parts.prologue, units_.nodes(view));
   } else {
     parts.sources = {parts.anchor->input(0)};
-  }
-  for (const Sibling& sibling : g.siblings) {
-    parts.siblings.push_back(&anchor(sibling.reduction));
-    if (sibling.prologue != kNone) add(parts.prologue, units_.nodes(sibling.prologue));
-  }
-  if (!g.siblings.empty()) {
-    parts.outputs = {parts.anchor->output()};
-    for (const Node* sibling : parts.siblings) parts.outputs.push_back(sibling->output());
-    return parts;
   }
   std::vector<uint32_t> units{group};
   if (with_epilogue) units = members(group);

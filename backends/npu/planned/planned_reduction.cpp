@@ -232,12 +232,6 @@ PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
     return {nullptr,
             "the host adds parts up as a tree, and the plan's cores chunks in their order"};
   const AnchoredNode& fused = request.anchored;
-  if (fused.reductions() > 1) {
-    return {
-        nullptr,
-        "the host adds each piece to the sums of all siblings, and the plan's cores have the sums "
-        "of one reduction"};
-  }
   const Node& reduction = fused.anchor();
   const VectorWork& work = request.launch.split.work;
   ReducedOperand operand{.numeric = ReducePlan(reduction),

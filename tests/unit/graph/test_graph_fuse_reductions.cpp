@@ -180,7 +180,7 @@ TEST_CASE("fuse reductions: what is read elsewhere or differs in shape stays apa
   apart(
       [](Graph&, Value x) {
         const Value e = keel::exp(x);
-        return keel::Values{keel::sum(e * 2.0f), keel::matmul(e + 1.0f, x)};
+        return keel::Values{keel::sum(e * 2.0f), keel::matmul(e, x)};
       },
       "it has other results, too");
 }
