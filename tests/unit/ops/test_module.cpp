@@ -314,7 +314,7 @@ TEST_CASE("layers refuse what does not fit and name the user's line") {
   CHECK(contains(text, "path of its own"));
   CHECK(contains(text, line(__LINE__ - 3)));
   text = error_of([&] { layer(g.input("wide", f32, {-1, 4})); });
-  CHECK(contains(text, "dense enc.0: x: expected f32[..., 3], got f32[?, 4]"));
+  CHECK(contains(text, "dense enc.0: x: expected f32[batch, ..., 3], got f32[?, 4]"));
   CHECK(contains(text, line(__LINE__ - 2)));
   CHECK(contains(error_of([&] { layer(cast(x, f64)); }), "got f64[?, 3]"));
   CHECK(contains(error_of([&] { layer(1.0); }), "a number"));
