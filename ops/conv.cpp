@@ -144,7 +144,7 @@ std::vector<Type> infer_input_gradient(const InferContext& c) {
       c.fail("size", "a height and a width, which no window tells", "none");
     }
     size[i] = image_size(a, i, windows[i], kernel[i]);
-    if (a.size.empty() && windows[i] >= 0 && kernel[i] >= 0 && size[i] < 1) {
+    if (a.size.empty() && windows[i] > 0 && kernel[i] >= 0 && size[i] < 1) {
       c.fail("pads", "pads that leave something of the result",
              "a size of " + std::to_string(size[i]));
     }

@@ -112,7 +112,8 @@ void require_initializer(const std::string& kind, DType dtype, double a, double 
     if (fits) return;
     throw Error({.op = kind, .argument = argument, .expected = expected, .got = got});
   };
-  if (kind == "orthogonal") return require(finite, "gain", "a finite number", printable(a));
+  if (kind == "orthogonal")
+    return require(std::isfinite(a), "gain", "a finite number", printable(a));
   if (kind == "uniform") {
     return require(finite && a <= b, "range", "finite low <= high",
                    "[" + printable(a) + ", " + printable(b) + ")");

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "keel/core/base/half.h"
-#include "keel/core/base/json.h"
+#include "keel/core/base/printable.h"
 #include "keel/core/tensor/tensor.h"
 #include "keel/graph/control/control_flow.h"
 #include "keel/graph/ir/operand.h"
@@ -76,7 +76,7 @@ double limit_in(DType dtype, double limit, CallSite site) {
     throw Error({.op = "clip_by_value",
                  .argument = "limit",
                  .expected = std::string("a number that is not 0 in ") + name_of(dtype),
-                 .got = format_double(limit),
+                 .got = printable(limit),
                  .fix = "give a larger limit, or cast the gradients to f32",
                  .site = site});
   }

@@ -16,9 +16,9 @@ real=${KEEL_MNIST_DIR:-}
 data=${real:-digits}
 bin=$build/bin
 openblas=/usr/lib/$(uname -m)-linux-gnu/openblas-openmp
-summary=$(mktemp)
 scratch=$(mktemp -d)
-trap 'rm -rf "$summary" "$scratch"' EXIT
+summary=$scratch/summary
+trap 'rm -rf "$scratch"' EXIT
 
 has() { [[ $parts == *" $1 "* ]]; }
 leave_out() { echo "left out: $*" >&2; }

@@ -24,6 +24,12 @@ TEST_CASE("pads leave something of a transposed convolution's result") {
   }
 }
 
+TEST_CASE("a transposed convolution of no windows has no pixels with same padding") {
+  Graph g;
+  const Value x = g.input("x", f32, {2, 0, 3, 1}), w = g.input("w", f32, {3, 3, 1, 1});
+  CHECK(conv_transpose2d(x, w, {.stride = {2}, .padding = "same"}).shape() == Shape{2, 0, 6, 1});
+}
+
 TEST_SUITE_END();
 
 }  // namespace keel
