@@ -1,9 +1,7 @@
 #include "keel/graph/ir/graph.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
-#include <system_error>
 #include <unordered_set>
 #include <utility>
 
@@ -19,21 +17,6 @@ namespace {
                .expected = "bodies nested at most " + std::to_string(most) + " deep",
                .got = "one more",
                .fix = "merge loops, or unroll an inner one in C++",
-               .site = site});
-}
-
-[[noreturn]] void refuse_ambiguous(std::string_view name, const Values& found, CallSite site) {
-  constexpr size_t kShown = 3;
-  std::string places;
-  for (size_t i = 0; i < std::min(found.size(), kShown); ++i)
-    places += (i == 0 ? "" : "; ") + described(found[i]) + made_at(found[i]);
-  if (found.size() > kShown) places += "; ...";
-  throw Error({.op = "find",
-               .argument = "name",
-               .expected = "a name that one value has",
-               .got = "'" + std::string(name) + "', which " + std::to_string(found.size()) +
-                      " have: " + places,
-               .fix = "give the one that is meant a name of its own with named()",
                .site = site});
 }
 
@@ -153,6 +136,31 @@ const Node& Graph::insert(const OpDef& op, Values inputs, Attributes attributes,
   if (!same_struct(attributes.schema(), op.attributes)) {
     throw Error({.op = op.name, .message = "attributes of another op were given", .site = site});
   }
+  const std::vector<Type> types = inferred(op, inputs, data, attributes, bodies, site);
+  return append(op, inputs, types, std::move(attributes), site, std::move(bodies));
+}
+
+const Node& Graph::add_copy(const Node& node, Values inputs) {
+  if (finished() || node.ordered() || !types_hold(node, inputs))
+    return add(node.op(), std::move(inputs), node.attributes(), node.site(), node.bodies());
+  const CallSite site = root().site_.known() ? root().site_ : node.site();
+  require_unfrozen(node.op_name(), site);
+  return append(node.op(), inputs, node.types(), node.attributes(), site, node.bodies());
+}
+
+bool Graph::types_hold(const Node& node, const Values& inputs) const {
+  const NodeList<Value>& old = node.inputs();
+  if (inputs.size() != old.size()) return false;
+  for (size_t i = 0; i < old.size(); ++i) {
+    if (!owns(inputs[i]) || inputs[i].type() != old[i].type()) return false;
+  }
+  return true;
+}
+
+std::vector<Type> Graph::inferred(const OpDef& op, Values& inputs, size_t data,
+                                  const Attributes& attributes,
+                                  const std::vector<std::shared_ptr<Graph>>& bodies,
+                                  CallSite site) {
   // Passes add nodes by the ten thousand, most of them with few inputs.
   constexpr size_t kFewInputs = 4;
   alignas(Type) std::byte room[kFewInputs * sizeof(Type)];
@@ -169,14 +177,19 @@ const Node& Graph::insert(const OpDef& op, Values inputs, Attributes attributes,
     if (type.dtype == DType::kToken) require_data(inputs[i], op.name, argument_name(op, i), site);
     operands.push_back(type);
   }
-  std::vector<Type> types;
   try {
-    types = op.infer(InferContext(op, operands, attributes, bodies, site));
+    std::vector<Type> types = op.infer(InferContext(op, operands, attributes, bodies, site));
+    if (inputs.size() > data) types.push_back({DType::kToken, {}});
+    return types;
   } catch (const Error& error) {
     const std::string scope = label() == nullptr ? "" : label()->scope;
     throw scope.empty() ? error.with_site(site) : error.with_site(site).with_context(scope);
   }
-  if (ordered) types.push_back({DType::kToken, {}});
+}
+
+const Node& Graph::append(const OpDef& op, const Values& inputs, std::span<const Type> types,
+                          Attributes attributes, CallSite site,
+                          std::vector<std::shared_ptr<Graph>> bodies) {
   const int height = height_with(bodies, op, site);
   const bool is_input = op.role == OpRole::kInput;
   const bool is_state = op.role == OpRole::kState;
@@ -198,7 +211,7 @@ const Node& Graph::insert(const OpDef& op, Values inputs, Attributes attributes,
   node.site_ = site;
   node.label_ = label();
   height_ = height;
-  if (ordered || op.role == OpRole::kToken)
+  if (node.ordered() || op.role == OpRole::kToken)
     token_ = node.output(static_cast<uint32_t>(own_types.size()) - 1);
   if (is_input || is_state) {
     (is_input ? inputs_ : states_).push_back(node.output());
@@ -271,7 +284,7 @@ void Graph::require_new_state(const std::string& name, CallSite site) const {
 }
 
 // Most nodes have the types of one that they read: one list serves both.
-NodeList<Type> Graph::keep_types(const std::vector<Type>& types, const Values& inputs) {
+NodeList<Type> Graph::keep_types(std::span<const Type> types, const Values& inputs) {
   for (const Value& v : inputs) {
     if (v.node().types() == types) return v.node().types();
   }
@@ -476,20 +489,6 @@ NodeLabelPtr Graph::exchange_label(NodeLabelPtr label) noexcept {
 
 CallSite Graph::exchange_site(CallSite site) noexcept { return std::exchange(root().site_, site); }
 
-void Graph::relabel(const Node& node, NodeLabelPtr label) {
-  if (node.id() >= nodes_.size() || &nodes_[node.id()] != &node)
-    throw Error({.op = "relabel", .message = "a node of another graph", .site = node.site()});
-  Node& own = nodes_[node.id()];
-  if (own.label_ == label) return;
-  if (!own.label().name.empty()) {
-    const auto at = given_names_.find(full_name(own));
-    if (at != given_names_.end() && at->second == own.id()) given_names_.erase(at);
-  }
-  own.label_ = std::move(label);
-  // A pass may copy a node twice; the first one keeps the name.
-  if (!own.label().name.empty()) given_names_.emplace(full_name(own), own.id());
-}
-
 void Graph::order_inputs(Values order) {
   std::vector<bool> missing(nodes_.size(), false);
   for (const Value& v : inputs_) missing[v.node_id()] = true;
@@ -537,59 +536,6 @@ void Graph::attach_update(Value output, Value state, Value next, Value observed,
   require_own(observed, "attach_update", "observed", site);
   attach_update(output, state, next, site);
   attached_.back().observed = observed;
-}
-
-Value Graph::find_input(std::string_view name) const {
-  const auto it = input_names_.find(name);
-  return it == input_names_.end() ? Value() : it->second;
-}
-
-Value Graph::find_state(std::string_view name) const {
-  const auto it = state_names_.find(name);
-  return it == state_names_.end() ? Value() : it->second;
-}
-
-Value Graph::find(std::string_view name, CallSite site) const {
-  if (const Value whole = find_node(name, site); whole.valid()) return whole;
-  const size_t colon = name.rfind(':');
-  if (colon == std::string_view::npos) return {};
-  uint32_t output = 0;
-  const char* const end = name.data() + name.size();
-  const auto number = std::from_chars(name.data() + colon + 1, end, output);
-  if (number.ec != std::errc() || number.ptr != end) return {};
-  const Value first = find_node(name.substr(0, colon), site);
-  if (!first.valid() || output >= first.node().data_types().size()) return {};
-  return first.node().output(output);
-}
-
-Value Graph::find_named(std::string_view name, CallSite site) const {
-  Values found;
-  if (const auto at = given_names_.find(std::string(name)); at != given_names_.end())
-    found.push_back(nodes_[at->second].output());
-  if (const Value state = find_state(name); state.valid()) found.push_back(state);
-  if (const Value input = find_input(name); input.valid()) found.push_back(input);
-  if (found.size() > 1) refuse_ambiguous(name, found, site);
-  return found.empty() ? Value() : found[0];
-}
-
-// Where nobody gave the name, an op in a scope is meant.
-Value Graph::find_node(std::string_view name, CallSite site) const {
-  if (const Value given = find_named(name, site); given.valid()) return given;
-  Values found;
-  for (const Node& node : nodes_) {
-    const NodeLabel& label = node.label();
-    if (!name.ends_with(node.op_name()) || !label.name.empty() || node.data_types().empty())
-      continue;
-    if (node.is(OpRole::kInput) || node.is(OpRole::kState) || node.is(OpRole::kToken)) continue;
-    if (full_name(node) == name) found.push_back(node.output());
-  }
-  if (found.size() > 1) refuse_ambiguous(name, found, site);
-  return found.empty() ? Value() : found[0];
-}
-
-const std::string& name_of(const Node& node) {
-  if (node.is(OpRole::kState)) return node.as<StateAttributes>().name;
-  return node.as<InputAttributes>().name;
 }
 
 }  // namespace keel

@@ -113,6 +113,11 @@ class KEEL_API Graph {
   const Node& add(std::string_view op, Values inputs, Attributes attributes, CallSite site,
                   std::vector<std::shared_ptr<Graph>> bodies = {});
 
+  // Adds a copy of another graph's node, with its attributes, bodies and line. `inputs` pair with
+  // its data inputs; where they have the types of these, the copy has the node's types, which
+  // inference would say again. Throws what add() throws.
+  const Node& add_copy(const Node& node, Values inputs);
+
   // Returns the token behind the last effect of this graph, which the next one takes. Where there
   // is no effect yet, that is the result of the `token` op, which the first call adds.
   Value token();
@@ -233,6 +238,13 @@ class KEEL_API Graph {
                     CallSite site) const;
   const Node& insert(const OpDef& op, Values inputs, Attributes attributes, CallSite site,
                      std::vector<std::shared_ptr<Graph>> bodies = {});
+  bool types_hold(const Node& node, const Values& inputs) const;
+  std::vector<Type> inferred(const OpDef& op, Values& inputs, size_t data,
+                             const Attributes& attributes,
+                             const std::vector<std::shared_ptr<Graph>>& bodies, CallSite site);
+  const Node& append(const OpDef& op, const Values& inputs, std::span<const Type> types,
+                     Attributes attributes, CallSite site,
+                     std::vector<std::shared_ptr<Graph>> bodies);
   bool owns(const Value& value) const noexcept {
     return value.graph_ == this && value.node_id() < nodes_.size();
   }
@@ -250,7 +262,7 @@ class KEEL_API Graph {
     std::uninitialized_copy(list.begin(), list.end(), kept);
     return {kept, list.size()};
   }
-  NodeList<Type> keep_types(const std::vector<Type>& types, const Values& inputs);
+  NodeList<Type> keep_types(std::span<const Type> types, const Values& inputs);
   void check_arity(const OpDef& op, size_t inputs, size_t bodies, CallSite site) const;
 
   const OpTable* table_;
@@ -285,6 +297,18 @@ class KEEL_API Graph {
   CallSite site_;                                          // likewise
   std::unordered_map<std::string, uint32_t> given_names_;  // full names that named() gave
 };
+
+inline const Node& Value::node(CallSite site) const {
+  const Graph& graph = this->graph(site);
+  if (node_ >= graph.size()) refuse_node(site);
+  return graph.node(node_);
+}
+
+inline const Type& Value::type(CallSite site) const {
+  const Node& node = this->node(site);
+  if (output_ >= node.types().size()) refuse_output(site);
+  return node.types()[output_];
+}
 
 // Returns the name of an input or state node.
 KEEL_API const std::string& name_of(const Node& node);

@@ -21,7 +21,13 @@ Values Rewriter::operator()(std::span<const Value> old) const {
   return fresh;
 }
 
-const Node& Rewriter::clone(const Node& node) { return clone(node, node.bodies()); }
+const Node& Rewriter::clone(const Node& node) {
+  if (node.is(OpRole::kToken)) {
+    map(node.output(), to_.token());
+    return to_.token().node();
+  }
+  return mapped_to(node, to_.add_copy(node, (*this)(node.data_inputs())));
+}
 
 const Node& Rewriter::clone(const Node& node, std::vector<std::shared_ptr<Graph>> bodies) {
   return clone(node, node.attributes(), std::move(bodies));
@@ -34,17 +40,19 @@ const Node& Rewriter::clone(const Node& node, Attributes attributes,
 
 const Node& Rewriter::clone(const Node& node, Values inputs, Attributes attributes,
                             std::vector<std::shared_ptr<Graph>> bodies) {
-  if (node.is(OpRole::kToken)) {
-    map(node.output(), to_.token());
-    return to_.token().node();
-  }
+  if (node.is(OpRole::kToken)) return clone(node);
   // The copy takes the token that is the last one there: behind what a pass has put before it, and
   // none where its bodies have lost their effects.
-  const size_t results = node.data_types().size();
   inputs.resize(node.data_inputs().size());
-  const Node& copy =
-      to_.add(node.op(), std::move(inputs), std::move(attributes), node.site(), std::move(bodies));
+  if (bodies == node.bodies() && attributes == node.attributes())
+    return mapped_to(node, to_.add_copy(node, std::move(inputs)));
+  return mapped_to(node, to_.add(node.op(), std::move(inputs), std::move(attributes), node.site(),
+                                 std::move(bodies)));
+}
+
+const Node& Rewriter::mapped_to(const Node& node, const Node& copy) {
   to_.relabel(copy, node.shared_label());
+  const size_t results = node.data_types().size();
   for (size_t i = 0; i < results; ++i) map(node.output(i), copy.output(i));
   if (node.ordered()) map(node.output(results), to_.token());
   return copy;

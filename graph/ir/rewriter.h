@@ -21,12 +21,12 @@ class Rewriter {
   Value operator()(Value old) const;
   Values operator()(std::span<const Value> old) const;
   void map(Value old, Value fresh) { fresh_[old] = fresh; }
-  // Copies the node with its inputs mapped; types are inferred anew; bodies are
-  // shared. Maps its outputs.
+  // Copies the node with its inputs mapped, and maps its outputs. Bodies are shared. Types are
+  // inferred anew where those of the inputs have changed.
   const Node& clone(const Node& node);
-  // Does the same with other bodies, with other attributes, and with inputs of the new graph. Every
-  // copy has the node's line and label. Copies of effects stand in the order in which they were
-  // cloned.
+  // These do the same with other bodies, with other attributes, and with inputs of the new graph.
+  // Every copy has the node's line and label. Copies of effects stand in the order in which they
+  // were cloned.
   const Node& clone(const Node& node, std::vector<std::shared_ptr<Graph>> bodies);
   const Node& clone(const Node& node, Attributes attributes,
                     std::vector<std::shared_ptr<Graph>> bodies);
@@ -39,6 +39,9 @@ class Rewriter {
   void finish();
 
  private:
+  // Gives the copy the node's label, and maps the node's outputs to it.
+  const Node& mapped_to(const Node& node, const Node& copy);
+
   const Graph& from_;
   Graph& to_;
   ValueTable<Value> fresh_;  // invalid: not mapped

@@ -13,19 +13,16 @@ void Value::refuse_empty(CallSite site) {
                .site = site});
 }
 
-const Node& Value::node(CallSite site) const {
-  const Graph& graph = this->graph(site);
-  if (node_ < graph.size()) return graph.node(node_);
+void Value::refuse_node(CallSite site) const {
   throw Error({.op = "value",
-               .expected = "one of the graph's " + std::to_string(graph.size()) + " nodes",
+               .expected = "one of the graph's " + std::to_string(graph_->size()) + " nodes",
                .got = "node " + std::to_string(node_),
                .fix = "take values from where they were made",
                .site = site});
 }
 
-const Type& Value::type(CallSite site) const {
+void Value::refuse_output(CallSite site) const {
   const Node& node = this->node(site);
-  if (output_ < node.types().size()) return node.types()[output_];
   throw Error({.op = "value",
                .expected = "one of the " + std::to_string(node.types().size()) + " outputs of " +
                            node.op_name(),

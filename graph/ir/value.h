@@ -34,7 +34,7 @@ class KEEL_API Value {
     if (graph_ == nullptr) refuse_empty(site);
     return *graph_;
   }
-  const Node& node(CallSite site = CallSite::here()) const;
+  const Node& node(CallSite site = CallSite::here()) const;  // both defined in ir/graph.h
   const Type& type(CallSite site = CallSite::here()) const;
   DType dtype(CallSite site = CallSite::here()) const { return type(site).dtype; }
   const Shape& shape(CallSite site = CallSite::here()) const { return type(site).shape; }
@@ -50,6 +50,8 @@ class KEEL_API Value {
   friend class Graph;
   friend struct ValueHash;
   [[noreturn]] static void refuse_empty(CallSite site);
+  [[noreturn]] void refuse_node(CallSite site) const;
+  [[noreturn]] void refuse_output(CallSite site) const;
   Graph* graph_ = nullptr;
   uint32_t node_ = 0;
   uint32_t output_ = 0;

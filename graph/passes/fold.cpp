@@ -242,12 +242,13 @@ class Folder {
   const Users users_;
 };
 
-std::unique_ptr<Graph> without_dead_nodes(const Graph& graph) {
-  auto result = std::make_unique<Graph>(graph.ops());
-  Rewriter rewriter(graph, *result);
+std::unique_ptr<Graph> without_dead_nodes(std::unique_ptr<Graph> graph) {
+  const std::vector<bool> live = live_nodes(*graph);
+  if (std::find(live.begin(), live.end(), false) == live.end()) return graph;
+  auto result = std::make_unique<Graph>(graph->ops());
+  Rewriter rewriter(*graph, *result);
   rewriter.clone_inputs();
-  const std::vector<bool> live = live_nodes(graph);
-  for (const Node& node : graph.nodes()) {
+  for (const Node& node : graph->nodes()) {
     if (live[node.id()] && !node.is(OpRole::kInput)) rewriter.clone(node);
   }
   rewriter.finish();
@@ -257,9 +258,9 @@ std::unique_ptr<Graph> without_dead_nodes(const Graph& graph) {
 }  // namespace
 
 std::unique_ptr<Graph> fold(const Graph& graph) {
-  Graph folded(graph.ops());
-  Folder(graph, folded).run();
-  return without_dead_nodes(folded);
+  auto folded = std::make_unique<Graph>(graph.ops());
+  Folder(graph, *folded).run();
+  return without_dead_nodes(std::move(folded));
 }
 
 }  // namespace keel

@@ -1,6 +1,9 @@
 #include "keel/graph/passes/fuse_body.h"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <memory_resource>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -12,7 +15,7 @@
 namespace keel {
 namespace {
 
-using ValueMap = std::unordered_map<Value, Value, ValueHash>;  // of the graph -> of the body
+using ValueMap = std::pmr::unordered_map<Value, Value, ValueHash>;  // of the graph -> of the body
 
 class BodyMaker {
  public:
@@ -22,7 +25,8 @@ class BodyMaker {
 
   FusedNode make(const FusedParts& parts) {
     for (const Value& v : parts.sources) input(v);
-    ValueMap before, behind;  // the epilogue computes nothing from the prologue's values
+    // The epilogue computes nothing from the prologue's values.
+    ValueMap before(&memory_), behind(&memory_);
     for (const uint32_t id : parts.prologue) copy(from_.node(id), before, before);
     if (parts.anchor != nullptr) copy(*parts.anchor, before, behind);
     for (const uint32_t id : parts.epilogue) copy(from_.node(id), behind, behind);
@@ -46,7 +50,7 @@ class BodyMaker {
                        : is_scalar_constant(v) && !in_memory ? constant(v)
                                                              : input(v));
     }
-    const Node& copy = made_.body->add(node.op(), inputs, node.attributes(), node.site());
+    const Node& copy = made_.body->add_copy(node, std::move(inputs));
     labels_.resize(copy.id());
     labels_.push_back(node.shared_label());
     // Each recomputed block has a mark of its own, which would keep equal blocks from sharing
@@ -92,12 +96,15 @@ class BodyMaker {
     Value& inner = constants_[v];
     if (inner.valid()) return inner;
     const Node& made = v.node();
-    return inner = made_.body->add(made.op(), {}, made.attributes(), made.site()).output();
+    return inner = made_.body->add_copy(made, {}).output();
   }
 
   const Graph& from_;
   FusedNode made_;
-  ValueMap inputs_, constants_;
+  // Bodies are made by the thousand, most of them of a few nodes.
+  std::array<std::byte, 2048> room_;
+  std::pmr::monotonic_buffer_resource memory_{room_.data(), room_.size()};
+  ValueMap inputs_{&memory_}, constants_{&memory_};
   std::vector<NodeLabelPtr> labels_;  // by node of the body; null for its sources
 };
 
