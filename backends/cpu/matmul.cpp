@@ -19,7 +19,9 @@
 #include "keel/backends/common/vector/softmax_rows.h"
 #include "keel/backends/common/vector/winograd_kernel.h"
 #include "keel/backends/common/window_copy.h"
+#include "keel/backends/cpu/byte_rows.h"
 #include "keel/backends/cpu/kernels.h"
+#include "keel/backends/cpu/product_cut.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/tensor/buffer.h"
 #include "keel/core/tensor/convert.h"
@@ -28,53 +30,8 @@
 namespace keel::cpu {
 namespace {
 
-// One tile of C: rows [m0, m1), columns [n0, n1).
-struct Tile {
-  int64_t m0, m1, n0, n1;
-};
-
 constexpr int64_t kMostBlocks = 64,
-                  kMostLoading = 16;  // those that load windows have a buffer each
-constexpr int64_t kWork = int64_t{4} << 20, kLeastWork = kWork / 16;  // multiply-adds of a tile
-
-// Tiles of about 4 million multiply-adds, smaller products in two; cut along the longer side in
-// steps of the kernel, which takes few of C's rows and many of its columns at once. Each tile loads
-// the windows that it multiplies, so where one operand has windows its side is cut: along the
-// other one every tile would load all of them.
-struct Cut {
-  explicit Cut(const ProductMatrices& p) : along_n(cuts_columns(p)) {
-    if (p.rows_alone && along_n) {
-      cut_steadily(p.n);
-      return;
-    }
-    const int64_t work = p.m * p.n * std::max<int64_t>(1, p.k) * p.parts;
-    const int64_t wanted =
-        std::clamp<int64_t>(std::max(work / kWork, std::min<int64_t>(2, work / kLeastWork)), 1, 64);
-    const int64_t side = along_n ? p.n : p.m;
-    const int64_t step = along_n ? kColumns : kRows;
-    tile = std::max(step, ((side + wanted - 1) / wanted + step - 1) / step * step);
-    tiles = std::max<int64_t>(1, (side + tile - 1) / tile);
-  }
-  // The bits of an element depend on the columns that are multiplied with it, and on the rows but
-  // for whole steps of kRows. So where rows are to be alone, what is multiplied at once along n
-  // follows from n and k, and along m is whole steps (RestOfRows).
-  void cut_steadily(int64_t n) {
-    constexpr int64_t kTiles = 8, kLeast = 4 * kColumns;
-    tile = std::max(kLeast, ((n + kTiles - 1) / kTiles + kColumns - 1) / kColumns * kColumns);
-    tiles = (n + tile - 1) / tile;
-  }
-  static bool cuts_columns(const ProductMatrices& p) {
-    constexpr int64_t kLongK = 128;
-    if (p.rows_alone) return !p.a.windows && p.n >= 8 * kColumns && p.k > kLongK;
-    const bool windows_a = p.a.windows.has_value(), windows_b = p.b.windows.has_value();
-    // A side of few steps would leave threads without work.
-    const bool enough = windows_b ? p.n >= 4 * kColumns : p.m >= 4 * kRows;
-    return windows_a != windows_b && enough ? windows_b : p.n >= p.m;
-  }
-  static constexpr int64_t kRows = 4, kColumns = 16;  // that the kernel takes at once
-  bool along_n;
-  int64_t tile = 0, tiles = 1;
-};
+                  kMostLoading = 16;  // those that load an operand have a buffer each
 
 template <class T, int kOrder>
 using Factor = Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, kOrder>, 0,
@@ -172,11 +129,19 @@ void multiply_parts(const Part<T>& a, const Part<T>& b, T* c, int64_t c_stride, 
   }
 }
 
+// Elements of A that a tile reads.
+int64_t left_of_tile(const ProductMatrices& p, const Cut& cut) {
+  return checked_mul(cut.along_n ? p.m : std::min(p.m, cut.tile), p.k);
+}
+
 // How much is multiplied at once: all of a tile, or where operands are windows as much of them as
-// is loaded into a buffer that the second cache has room for. Follows from the shape alone.
+// is loaded into a buffer that the second cache has room for. Of bytes, all that a tile reads is
+// loaded, so that sums are those of operands in memory. Follows from the shape alone.
 struct Loads {
-  explicit Loads(const ProductMatrices& p) : rows(p.m), columns(p.n), depth(p.k) {
+  Loads(const ProductMatrices& p, const Cut& cut, bool bytes)
+      : rows(p.m), columns(p.n), depth(p.k) {
     if (p.a.windows || p.b.windows) load_windows(p);
+    if (bytes) left = left_of_tile(p, cut);
     if (p.rows_alone) rest = Cut::kRows * (depth + columns);
   }
   void load_windows(const ProductMatrices& p) {
@@ -210,6 +175,28 @@ Part<T> part_of(const ProductMatrices::Operand& operand, bool along_k, const T* 
   return {buffer, part.columns, operand.transposed};
 }
 
+// The bytes that A of a product is loaded from.
+struct LeftBytes {
+  const ByteRows* rows = nullptr;  // null: there are none
+  void* const* args = nullptr;
+  int64_t start = 0;  // of the matrix in its argument
+};
+
+// The same of A, which may be stored as bytes where T is float.
+template <class T>
+Part<T> left_part(const ProductMatrices::Operand& operand, const LeftBytes& bytes, const T* matrix,
+                  int64_t first, int64_t count, int64_t k0, int64_t depth, T* buffer) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (bytes.rows != nullptr) {
+      const MatrixPart part = operand.transposed ? MatrixPart{k0, depth, first, count}
+                                                 : MatrixPart{first, count, k0, depth};
+      bytes.rows->load(bytes.args, bytes.start, part, buffer);
+      return {buffer, part.columns, operand.transposed};
+    }
+  }
+  return part_of(operand, !operand.transposed, matrix, first, count, k0, depth, buffer);
+}
+
 // The last rows of a tile whose rows are to be alone, fewer than the kernel takes at once: as many
 // as it takes, zeros among them, in a buffer of kRows * (depth + columns) elements.
 template <class T>
@@ -237,8 +224,8 @@ void multiply_rest(Part<T> left, int64_t count, const Part<T>& right, T* c, int6
 
 // `buffer`: room for what Loads says.
 template <class T>
-void float_tile(const ProductMatrices& p, const Loads& loads, const T* a, const T* b, T* c,
-                int64_t c_stride, const Tile& t, T* buffer) {
+void float_tile(const ProductMatrices& p, const Loads& loads, const LeftBytes& bytes, const T* a,
+                const T* b, T* c, int64_t c_stride, const Tile& t, T* buffer) {
   for (int64_t n0 = t.n0; n0 < t.n1; n0 += loads.columns) {
     const int64_t columns = std::min(loads.columns, t.n1 - n0);
     int64_t k0 = 0;
@@ -248,7 +235,7 @@ void float_tile(const ProductMatrices& p, const Loads& loads, const T* a, const 
           part_of(p.b, p.b.transposed, b, n0, columns, k0, depth, buffer + loads.left);
       for (int64_t m0 = t.m0; m0 < t.m1; m0 += loads.rows) {
         const int64_t rows = std::min(loads.rows, t.m1 - m0);
-        const Part<T> left = part_of(p.a, !p.a.transposed, a, m0, rows, k0, depth, buffer);
+        const Part<T> left = left_part(p.a, bytes, a, m0, rows, k0, depth, buffer);
         T* const to = c + (m0 - t.m0) * c_stride + n0 - t.n0;
         const int64_t rest = p.rows_alone ? rows % Cut::kRows : 0, whole = rows - rest;
         if (whole != 0)
@@ -295,7 +282,8 @@ class ProductKernel final : public Kernel {
   explicit ProductKernel(const AnchoredNode& fused)
       : p_(fused.matrices().parts == 1 ? fused.matrices() : matrices_of_part(fused.anchor())),
         cut_(p_),
-        loads_(p_),
+        bytes_(ByteRows::of(fused)),
+        loads_(p_, cut_, bytes_.has_value()),
         dtype_(fused.anchor().input(0).dtype()),
         half_(size_of(dtype_) == 2),
         rounds_(half_ && !p_.wide),
@@ -314,7 +302,7 @@ class ProductKernel final : public Kernel {
     const int64_t worth = p_.m * p_.n * std::max<int64_t>(1, p_.k) * p_.parts * count_ / kLeastWork;
     blocks_ = static_cast<int>(
         std::clamp<int64_t>(std::min(cut_.tiles * count_, std::max<int64_t>(1, worth)), 1,
-                            p_.a.windows || p_.b.windows ? kMostLoading : kMostBlocks));
+                            p_.a.windows || p_.b.windows || bytes_ ? kMostLoading : kMostBlocks));
     counts_[0] = node.input(p_.a.input).shape().num_elements();
     counts_[1] = node.input(p_.b.input).shape().num_elements();
     casts_[0] = fused.has_prologue(p_.a.input);
@@ -418,6 +406,7 @@ class ProductKernel final : public Kernel {
 
   // left and right: the operands as multiplied.
   void multiply_block(void* const* args, const void* left, const void* right, int block) const {
+    if (bytes_) bytes_->check_rows(args);
     const int64_t all = cut_.tiles * count_;
     for (int64_t i = all * block / blocks_; i < all * (block + 1) / blocks_; ++i) {
       const auto batch = static_cast<size_t>(i / cut_.tiles);
@@ -426,17 +415,18 @@ class ProductKernel final : public Kernel {
       visit_dtype(half_ ? f32 : dtype_, [&]<class T>() {
         if constexpr (!is_half_type<T> && !std::is_same_v<T, bool>) {
           const ProductMatrices::Starts& at = p_.batch[batch];
-          const T* a = static_cast<const T*>(left) + at.a;
+          const LeftBytes bytes{bytes_ ? &*bytes_ : nullptr, args, at.a};
+          const T* a = bytes_ ? nullptr : static_cast<const T*>(left) + at.a;
           const T* b = static_cast<const T*>(right) + at.b;
           T* loaded = static_cast<T*>(block_of(args, block));
           T* later = static_cast<T*>(later_parts_of(args, block));
           if (keeps_sums()) {
             T* sums = static_cast<T*>(sums_of(args, block));
-            add_parts(a, b, sums, t.n1 - t.n0, t, loaded, later);
+            add_parts(bytes, a, b, sums, t.n1 - t.n0, t, loaded, later);
             finish(args, sums, at.c, t);
           } else {
             T* c = static_cast<T*>(args[outputs_at_]) + at.c + t.m0 * p_.c_stride + t.n0;
-            add_parts(a, b, c, p_.c_stride, t, loaded, later);
+            add_parts(bytes, a, b, c, p_.c_stride, t, loaded, later);
           }
         }
       });
@@ -459,16 +449,17 @@ class ProductKernel final : public Kernel {
 
   // A tile's sums over all parts of k go to c.
   template <class T>
-  void add_parts(const T* a, const T* b, T* c, int64_t c_stride, const Tile& t, T* loaded,
-                 T* later) const {
+  void add_parts(const LeftBytes& bytes, const T* a, const T* b, T* c, int64_t c_stride,
+                 const Tile& t, T* loaded, T* later) const {
+    if (p_.parts == 1) return multiply_tile(bytes, a, b, c, c_stride, t, loaded);
     add_parts_between(0, p_.parts, a, b, c, c_stride, t, loaded, later);
   }
   template <class T>
   void add_parts_between(int64_t begin, int64_t end, const T* a, const T* b, T* c, int64_t c_stride,
                          const Tile& t, T* loaded, T* later) const {
     if (end - begin == 1) {
-      return multiply_tile(a + begin * p_.part_step.a, b + begin * p_.part_step.b, c, c_stride, t,
-                           loaded);
+      return multiply_tile({}, a + begin * p_.part_step.a, b + begin * p_.part_step.b, c, c_stride,
+                           t, loaded);
     }
     const int64_t middle = begin + (end - begin) / 2, rows = t.m1 - t.m0, columns = t.n1 - t.n0;
     T* const behind = later + tile_bytes(dtype_of<T>) / sizeof(T);
@@ -504,16 +495,17 @@ class ProductKernel final : public Kernel {
 
   // c: where the tile begins.
   template <class T>
-  void multiply_tile(const T* a, const T* b, T* c, int64_t c_stride, const Tile& t,
-                     T* loaded) const {
+  void multiply_tile(const LeftBytes& bytes, const T* a, const T* b, T* c, int64_t c_stride,
+                     const Tile& t, T* loaded) const {
     if constexpr (std::is_floating_point_v<T>)
-      float_tile(p_, loads_, a, b, c, c_stride, t, loaded);
+      float_tile(p_, loads_, bytes, a, b, c, c_stride, t, loaded);
     else
       integer_tile(p_, a, b, c, c_stride, t, multiply_integers_, loaded);
   }
 
   ProductMatrices p_;
   Cut cut_;
+  std::optional<ByteRows> bytes_;  // of operand a, where it is loaded from bytes
   Loads loads_;
   DType dtype_;
   bool half_;
@@ -534,16 +526,22 @@ Support supports_product(const AnchoredNode& fused) {
   if ((matrices.a.windows || matrices.b.windows) && !is_float(fused.anchor().input(0).dtype())) {
     return {false, "windows of integers are not multiplied as they are loaded"};
   }
+  const Cut cut(matrices);
   for (size_t i = 0; i < fused.anchor().inputs().size(); ++i) {
     if (!fused.source(i)) return {false, "an operand is not made of one stored value"};
     const bool rounds = fused.is_cast(i) && fused.stored(i).dtype() == f32 &&
                         size_of(fused.anchor().input(i).dtype()) == 2;
-    if (fused.has_prologue(i) && !rounds) {
-      return {false, "its products read operands as they are, or round them to 16 bits"};
+    if (!fused.has_prologue(i) || rounds) continue;
+    if (Support s = ByteRows::supports(fused, i); !s.supported) return s;
+    if (cut.along_n && cut.tiles > 1) {
+      return {false, "each of its " + std::to_string(cut.tiles) + " tiles would load all bytes"};
+    }
+    if (const int64_t loaded = left_of_tile(matrices, cut); loaded > Loads::kLoaded) {
+      return {false, "a tile would load " + std::to_string(loaded) + " elements, more than " +
+                         std::to_string(Loads::kLoaded)};
     }
   }
   const Type& result = fused.anchor().type();
-  const Cut cut(matrices);
   if (!fused.row_wise().empty() && matrices.n != result.shape.back()) {
     return {false, "a row of " + to_string(result.shape) + " is no row of a product"};
   }

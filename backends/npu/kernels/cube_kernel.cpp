@@ -10,6 +10,7 @@
 #include "keel/backends/common/float_status.h"
 #include "keel/backends/common/indices.h"
 #include "keel/backends/common/product_epilogue.h"
+#include "keel/backends/common/vector/byte_operand.h"
 #include "keel/backends/common/vector/element_kernels.h"
 #include "keel/backends/common/vector/instructions.h"
 #include "keel/backends/common/vector/softmax_rows.h"
@@ -47,7 +48,7 @@ class CubeKernel final : public Kernel {
         arguments_(outputs_at_ + fused.node().types().size()),
         result_(fused.anchor().type().dtype) {
     CubeProblem problem = cube_problem(fused);
-    bytes_ = bytes_of(fused);
+    bytes_ = vector::bytes_of(fused);
     find_packed_operand(fused, request.layouts, problem);
     find_gathered_rows(fused);
     plan_ = plan_cube(problem);

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "keel/backends/common/indices.h"
+#include "keel/backends/common/vector/byte_operand.h"
 #include "keel/backends/common/vector/instructions.h"
 #include "keel/backends/common/window_copy.h"
-#include "keel/backends/npu/kernels/operand_load.h"
 
 namespace keel::npu {
 
@@ -20,7 +20,7 @@ ProductOperand::ProductOperand(const AnchoredNode& product, const ProductMatrice
       windows_((matrices.*operand).windows) {
   const size_t input = (matrices.*operand).input;
   for (const ProductMatrices::Starts& matrix : matrices.batch) starts_.push_back(matrix.*start);
-  if (stored_ == u8 && dtype_ != u8) bytes_ = bytes_of(product);
+  if (stored_ == u8 && dtype_ != u8) bytes_ = vector::bytes_of(product);
   if (dtype_ != f32 && stored_ != dtype_) round_ = vector::find_instruction("cast", f32, dtype_);
   numbers_ = product.row_numbers_of(input);
   if (!numbers_) return;

@@ -221,15 +221,18 @@ Tensor row_numbers(std::initializer_list<int32_t> values) {
 
 TEST_CASE("fused products: rows of bytes are gathered as they are loaded") {
   const Tensor rows = row_numbers({7, 0, 7, 39, 12, 3, 3, 21, 38, 1, 0, 5, 30});
+  const std::pair<const char*, const char*> variants[] = {
+      {"npu:0", "fp32"}, {"npu:0", "mixed_bf16"}, {"cpu:0", "fp32"}};
   for (const int64_t units : {3, 10, 40}) {
-    for (const char* precision : {"fp32", "mixed_bf16"}) {
+    for (const auto& variant : variants) {
       CAPTURE(units);
-      CAPTURE(precision);
+      CAPTURE(variant.first);
+      CAPTURE(variant.second);
       std::vector<Tensor> results[2];
       for (const bool fuse : {false, true}) {
         GatheredNet net(40, 50, units);
-        Session session(net.g, device("npu:0"),
-                        {.disabled_passes = keel_test::fusion(fuse), .precision = precision});
+        Session session(net.g, device(variant.first),
+                        {.disabled_passes = keel_test::fusion(fuse), .precision = variant.second});
         const Feeds feeds{{net.table, bytes({40, 50}, 9)}, {net.rows, rows}};
         const std::string tasks = session.describe(net.update, {net.loss}, feeds);
         CHECK(contains(tasks, "gather + cast + div") == fuse);
@@ -243,10 +246,97 @@ TEST_CASE("fused products: rows of bytes are gathered as they are loaded") {
   }
 }
 
-TEST_CASE("fused products: a row number out of range is an error that changes nothing") {
+namespace {
+
+struct ByteLayer {
+  int64_t batch, pixels, units;
+  bool gathered;  // from a table of more rows
+};
+
+// The losses of three steps of a dense layer on bytes on `cpu`, and its weight behind them.
+std::vector<Tensor> train(const ByteLayer& layer, bool fuse, std::string* tasks = nullptr,
+                          const char* precision = "fp32") {
+  const int64_t stored = layer.gathered ? 900 : layer.batch;
+  Graph g;
+  const Value table = g.input("table", u8, {stored, layer.pixels});
+  const Value label = g.input("label", u8, {-1});
+  Tensor labels(u8, {layer.batch});
+  for (int64_t i = 0; i < layer.batch; ++i) labels.set(i, static_cast<double>(i % layer.units));
+  Feeds feeds{{table, bytes({stored, layer.pixels}, 9)}, {label, labels}};
+  Value x = table;
+  if (layer.gathered) {
+    const Value rows = g.input("rows", i32, {-1});
+    Tensor numbers(i32, {layer.batch});
+    for (int64_t i = 0; i < layer.batch; ++i) numbers.set(i, static_cast<double>(i * 7 % stored));
+    feeds.emplace_back(rows, numbers);
+    x = gather(table, rows);
+  }
+  const Value w = g.state("w", glorot_uniform({layer.pixels, layer.units}));
+  const Value loss = mean(softmax_cross_entropy(matmul(cast(x, f32) / 255.0f, w), label));
+  const Update update = sgd(0.5).minimize(loss);
+  Session session(g, device("cpu:0"),
+                  {.disabled_passes = keel_test::fusion(fuse), .precision = precision});
+  if (tasks != nullptr) *tasks = session.describe(update, {loss}, feeds);
+  std::vector<Tensor> results;
+  for (int step = 0; step < 3; ++step) results.push_back(session.run(update, {loss}, feeds)[0]);
+  results.push_back(session.read(w));
+  return results;
+}
+
+}  // namespace
+
+TEST_CASE("fused products: tiles on cpu load bytes to the bits of a cast and a division") {
+  for (const bool gathered : {false, true}) {
+    for (const ByteLayer& layer :
+         {ByteLayer{100, 784, 10, gathered}, {203, 784, 33, gathered}, {30, 61, 2, gathered}}) {
+      CAPTURE(gathered);
+      CAPTURE(layer.batch);
+      std::string tasks;
+      const auto apart = train(layer, false);
+      CHECK(all_equal(apart, train(layer, true, &tasks)));
+      CAPTURE(tasks);
+      CHECK(contains(tasks, gathered ? "gather + cast + div + matmul" : "cast + div + matmul"));
+      CHECK(contains(tasks, "cast + div + gradient/matmul"));
+      for (const int threads : {1, 3}) {
+        const ComputeThreads some(threads);
+        CHECK(all_equal(apart, train(layer, true)));
+      }
+    }
+  }
+}
+
+TEST_CASE("fused products: bytes that cpu multiplies as halves are rounded first") {
+  for (const char* precision : {"mixed_bf16", "mixed_fp16"}) {
+    for (const bool gathered : {false, true}) {
+      CAPTURE(precision);
+      CAPTURE(gathered);
+      const ByteLayer layer{100, 784, 10, gathered};
+      std::string tasks;
+      const auto together = train(layer, true, &tasks, precision);
+      CAPTURE(tasks);
+      CHECK_FALSE(contains(tasks, "div + matmul"));
+      CHECK(all_equal(together, train(layer, false, nullptr, precision)));
+    }
+  }
+}
+
+TEST_CASE("fused products: bytes that tiles on cpu would load many times are a task of their own") {
+  // 512 columns in several tiles, each of which reads all rows; and rows longer than a buffer.
+  for (const ByteLayer& layer : {ByteLayer{100, 784, 512, false}, {40, 9000, 4, false}}) {
+    std::string tasks;
+    const auto together = train(layer, true, &tasks);
+    CAPTURE(tasks);
+    CHECK(contains(tasks, "  cast + div  "));
+    CHECK(all_equal(together, train(layer, false)));
+  }
+}
+
+namespace {
+
+void check_wrong_row_number(const char* where) {
   const ComputeThreads two(2);
   GatheredNet net(300, 784, 10);
-  Session session(net.g, device("npu:0"));
+  Session session(net.g, device(where));
   std::vector<int32_t> numbers(200, 4);
   numbers.back() = 300;
   const Tensor wrong = Tensor::of<int32_t>({200}, std::span<const int32_t>(numbers));
@@ -263,6 +353,13 @@ TEST_CASE("fused products: a row number out of range is an error that changes no
   const Tensor right = Tensor::of<int32_t>({200}, std::span<const int32_t>(numbers));
   session.run(net.update, {net.loss}, {{net.table, bytes({300, 784}, 1)}, {net.rows, right}});
   CHECK_FALSE(bit_equal(session.read(net.g.states()[0]), before[0]));
+}
+
+}  // namespace
+
+TEST_CASE("fused products: a row number out of range is an error that changes nothing") {
+  check_wrong_row_number("npu:0");
+  check_wrong_row_number("cpu:0");
 }
 
 TEST_CASE("fused products: products of halves round before what follows them") {

@@ -9,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include "keel/backends/common/vector/byte_operand.h"
 #include "keel/backends/common/vector/element_kernels.h"
 
 #include "ops_for_tests.h"
@@ -57,6 +58,36 @@ bool equal(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
 }
 
 }  // namespace
+
+TEST_CASE("vector: bytes are loaded as what their table says") {
+  using Form = vector::ByteMap::Form;
+  const auto map_of = [](float (*value)(float)) {
+    float table[256];
+    for (int x = 0; x < 256; ++x) table[x] = value(static_cast<float>(x));
+    return vector::make_byte_map(table, f32);
+  };
+  const std::pair<Form, vector::ByteMap> maps[] = {
+      {Form::kScale, map_of([](float x) { return x * 0.3f; })},
+      {Form::kAffine, map_of([](float x) { return x * 0.0078125f - 1.0f; })},
+      {Form::kDivide, map_of([](float x) { return x / 255.0f; })},
+      {Form::kTable, map_of([](float x) { return std::sqrt(x); })}};
+  std::vector<uint8_t> bytes(517);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 7);  // each value
+  vector_test::on_every_isa([&] {
+    const vector::ByteLoad load = vector::find_byte_load();
+    for (const auto& map : maps) {
+      REQUIRE(map.second.form == map.first);
+      for (const size_t n :
+           {size_t{0}, size_t{1}, size_t{15}, size_t{16}, size_t{33}, size_t{517}}) {
+        std::vector<float> results(n + 2, -7.0f);
+        load(map.second, bytes.data(), n, results.data() + 1);
+        for (size_t i = 0; i < n; ++i) CHECK(results[i + 1] == map.second.table[bytes[i]]);
+        CHECK(results.front() == -7.0f);
+        CHECK(results.back() == -7.0f);
+      }
+    }
+  });
+}
 
 TEST_CASE("vector kernels: what takes more passes is cut into more blocks") {
   // 131072 elements of one pass keep a thread busy long enough to be a block.
