@@ -140,18 +140,34 @@ void require_traits(const InferContext& c, const std::vector<const Node*>& nodes
   }
 }
 
+// Refuses anchors beside the first that are no siblings of it, or that something follows.
+void require_siblings(const InferContext& c, const Graph& graph, const FusedBody& parts) {
+  Values results{parts.anchor->output()};
+  for (const Node* sibling : parts.siblings) {
+    if (!are_siblings(*parts.anchor, *sibling)) {
+      c.fail("body", "at most one product or reduction, or several reductions of one kind",
+             std::to_string(1 + parts.siblings.size()) + " of them");
+    }
+    results.push_back(sibling->output());
+  }
+  const size_t behind = parts.epilogue.size() + parts.row_wise.size();
+  if (graph.outputs() != results || behind != 0) {
+    c.fail("body",
+           "the results of " + std::to_string(results.size()) +
+               " reductions as its outputs, and nothing behind them",
+           std::to_string(graph.outputs().size()) + " outputs and " + std::to_string(behind) +
+               " ops behind them");
+  }
+}
+
 // Refuses nodes that a part of a fused body may not hold.
 void require_parts(const InferContext& c, const Graph& graph, const FusedBody& parts) {
-  int64_t anchors = 0;
-  for (const Node& node : graph.nodes()) anchors += is_anchor(node) ? 1 : 0;
-  if (anchors > 1) {
-    c.fail("body", "at most one product or reduction", std::to_string(anchors) + " of them");
-  }
-  if (anchors == 0) {
+  if (parts.anchor == nullptr) {
     require_traits(c, parts.epilogue, kElementwise, "element-wise ops only, or an anchor");
     require_traits(c, parts.row_wise, 0, "row-wise ops behind a product only");
     return;
   }
+  if (!parts.siblings.empty()) require_siblings(c, graph, parts);
   if (parts.anchor->has(kProduct)) {
     for (const Node* node : parts.prologue) {
       if (node->has(kElementwise) || is_gather(*node)) continue;
@@ -226,6 +242,8 @@ void require_one_iteration(const InferContext& c, const Graph& graph, const Fuse
     for (const Value& operand : parts.anchor->inputs())
       require_elements(c, parts, operand, Part::kPrologue);
   }
+  for (const Node* sibling : parts.siblings)
+    require_elements(c, parts, sibling->input(0), Part::kPrologue);
   const int64_t elements = parts.anchor != nullptr ? parts.anchor->type().shape.num_elements()
                                                    : graph.outputs()[0].shape().num_elements();
   for (const Value& v : graph.outputs()) {

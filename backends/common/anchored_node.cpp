@@ -47,10 +47,17 @@ void AnchoredNode::find_anchor() {
   if (parts_.anchor == nullptr) return;
   anchor_ = parts_.anchor;
   const Values& outputs = body().outputs();
-  has_epilogue_ = !parts_.epilogue.empty() || !parts_.row_wise.empty() || outputs.size() != 1 ||
-                  outputs[0] != anchor_->output();
-  for (const Value& v : anchor_->inputs()) sources_.push_back(source_of(v));
+  has_epilogue_ =
+      parts_.siblings.empty() && (!parts_.epilogue.empty() || !parts_.row_wise.empty() ||
+                                  outputs.size() != 1 || outputs[0] != anchor_->output());
+  const size_t operands = anchor_->inputs().size() + parts_.siblings.size();
+  for (size_t i = 0; i < operands; ++i) sources_.push_back(source_of(operand(i)));
   find_inputs();
+}
+
+const Value& AnchoredNode::operand(size_t i) const {
+  const size_t of_anchor = anchor_->inputs().size();
+  return i < of_anchor ? anchor_->input(i) : parts_.siblings.at(i - of_anchor)->input(0);
 }
 
 bool AnchoredNode::is_elementwise() const noexcept {
@@ -66,11 +73,11 @@ std::optional<size_t> AnchoredNode::row_numbers_of(size_t operand) const {
 }
 
 bool AnchoredNode::has_prologue(size_t operand) const {
-  return is_fused() && parts_.part_of(root_of(anchor_->input(operand))) == Part::kPrologue;
+  return is_fused() && parts_.part_of(root_of(this->operand(operand))) == Part::kPrologue;
 }
 
 bool AnchoredNode::is_cast(size_t operand) const {
-  const Node& last = anchor_->input(operand).node();
+  const Node& last = this->operand(operand).node();
   return has_prologue(operand) && last.has(kConversion) && last.input(0).node().is(OpRole::kInput);
 }
 
@@ -126,7 +133,11 @@ std::unique_ptr<Graph> AnchoredNode::prologue_graph() const {
   Rewriter rewriter(body(), *result);
   for (const size_t i : prologue_inputs_) rewriter.clone(body().inputs()[i].node());
   clone_nodes(parts_.prologue, rewriter);
-  result->set_outputs({rewriter(root_of(anchor_->input(0)))});
+  Values operands;
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    if (has_prologue(i)) operands.push_back(rewriter(root_of(operand(i))));
+  }
+  result->set_outputs(operands);
   return result;
 }
 

@@ -1,6 +1,7 @@
 // AnchoredNode: a node as kernels, plans and prices see it, fused or by itself. The anchor is the
-// product or reduction in its body; any other node is its own anchor. Made once where a node is
-// judged or planned, and handed on. Valid as long as the node is; immutable; any thread.
+// product or reduction in its body, the first where a reduction has siblings; any other node is its
+// own anchor. Made once where a node is judged or planned, and handed on. Valid as long as the node
+// is; immutable; any thread.
 #ifndef KEEL_BACKENDS_COMMON_ANCHORED_NODE_H
 #define KEEL_BACKENDS_COMMON_ANCHORED_NODE_H
 
@@ -23,6 +24,8 @@ class KEEL_API AnchoredNode {
   // Its inputs are the operands as the anchor takes them, stored or computed on the way.
   const Node& anchor() const noexcept { return *anchor_; }
   bool is_product() const noexcept { return anchor_->has(kProduct); }
+  // Returns how many reductions are computed over one read of what they share: 1 but for siblings.
+  size_t reductions() const noexcept { return 1 + parts_.siblings.size(); }
   // Returns whether the node computes each element of its results from those at its place, and does
   // no more: an element-wise op, or a body of such.
   bool is_elementwise() const noexcept;
@@ -35,10 +38,12 @@ class KEEL_API AnchoredNode {
   FusedBody::Part part_of(const Value& inner) const { return parts_.part_of(inner); }
 
   // ---- the prologue
+  //
+  // Operands are those of the anchor; of reductions that are siblings, what each of them reduces.
 
-  // Nodes of the body that compute what the anchor reads.
+  // Nodes of the body that compute what the anchors read.
   const std::vector<const Node*>& prologue() const noexcept { return parts_.prologue; }
-  // Returns the numbers of the node's inputs that the anchor and its prologue read, rising.
+  // Returns the numbers of the node's inputs that the anchors and their prologue read, rising.
   const std::vector<size_t>& prologue_inputs() const noexcept { return prologue_inputs_; }
   // Returns whether ops come between operand i as stored and as the anchor takes it.
   bool has_prologue(size_t operand) const;
@@ -52,8 +57,9 @@ class KEEL_API AnchoredNode {
   // Returns the node's input with the numbers of the rows that make operand i, where they are
   // gathered.
   std::optional<size_t> row_numbers_of(size_t operand) const;
-  // Returns what computes a reduction's operand, as a graph: from the prologue's inputs to one
-  // output with as many elements, in the same order, as the anchor reads. REQUIRES has_prologue(0).
+  // Returns what computes the operands of reductions, as a graph: from the prologue's inputs to one
+  // output for each operand with a prologue, with as many elements, in the same order, as the
+  // reduction reads. REQUIRES that there is such an operand.
   std::unique_ptr<Graph> prologue_graph() const;
 
   // ---- the epilogue
@@ -77,6 +83,7 @@ class KEEL_API AnchoredNode {
 
   const Graph& body() const { return *node_.bodies()[0]; }
   void find_anchor();
+  const Value& operand(size_t i) const;
   Source source_of(const Value& operand) const;
   void find_inputs();
 
@@ -86,7 +93,7 @@ class KEEL_API AnchoredNode {
   std::optional<ProductMatrices> matrices_;
   FusedBody parts_;
   bool has_epilogue_ = false;
-  std::vector<Source> sources_;  // by operand
+  std::vector<Source> sources_;  // by operand; none where nothing is fused
   std::vector<size_t> prologue_inputs_, epilogue_inputs_;
 };
 

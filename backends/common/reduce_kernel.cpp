@@ -9,6 +9,7 @@
 
 #include "keel/backends/common/float_status.h"
 #include "keel/backends/common/reduce_plan.h"
+#include "keel/core/tensor/buffer.h"
 #include "keel/core/tensor/convert.h"
 
 namespace keel {
@@ -20,30 +21,73 @@ constexpr int64_t kPiece = 4096;
 // Results times chunks and instructions that are worth a block of the second phase.
 constexpr int64_t kWorkOfABlock = 131072;
 
+// Bytes of scratch in which a block's prologue computes operands.
+constexpr size_t kScratchBytes = size_t{kReduceChunk} * sizeof(int64_t);
+
+// Returns the bytes of it that each of so many computed operands has, from an aligned byte on.
+size_t scratch_of_one(size_t computed) {
+  return kScratchBytes / computed / Buffer::kAlignment * Buffer::kAlignment;
+}
+
+// Says where a reduction finds its operand.
+struct OperandPlace {
+  bool computed = false;
+  size_t number = 0;  // of the prologue's result, or of the argument
+};
+
+// The operands of reductions that go over them together, in the reductions' order.
+struct OperandPlaces {
+  explicit OperandPlaces(const AnchoredNode& fused) {
+    for (size_t i = 0; i < fused.reductions(); ++i) {
+      if (fused.has_prologue(i))
+        all.push_back({true, computed++});
+      else
+        all.push_back({false, fused.source(i).value()});
+    }
+  }
+
+  std::vector<OperandPlace> all;
+  size_t computed = 0;  // how many a prologue computes
+};
+
 // Gives what a block reduces: where it lies in memory or, behind a prologue, as it is computed.
 class Source {
  public:
-  Source(const void* stored, size_t element_size)
-      : stored_(static_cast<const char*>(stored)), element_size_(element_size) {}
-  // Computes into `scratch`, which has room for what one instruction takes and for kPiece elements.
-  // When elements are reduced in storage order, the prologue may compute past the requested count,
-  // but never past `end`.
-  Source(const TileProgram& prologue, void* const* args, const std::vector<size_t>& inputs,
-         char* scratch, size_t element_size, int64_t end)
-      : prologue_(&prologue), scratch_(scratch), element_size_(element_size), end_(end) {
+  Source(const OperandPlaces& operands, void* const* args, size_t element_size)
+      : operands_(operands), args_(args), element_size_(element_size) {}
+  // Computes operands in parts of `scratch`, each of which has room for what one instruction takes
+  // and for kPiece elements. When elements are reduced in storage order, the prologue may compute
+  // past the requested count, but never past `end`.
+  Source(const OperandPlaces& operands, void* const* args, size_t element_size,
+         const TileProgram& prologue, const std::vector<size_t>& inputs, char* scratch, int64_t end)
+      : operands_(operands),
+        args_(args),
+        element_size_(element_size),
+        prologue_(&prologue),
+        scratch_(scratch),
+        scratch_step_(scratch_of_one(operands.computed)),
+        end_(end) {
     for (size_t i = 0; i < inputs.size(); ++i) arguments_[i] = args[inputs[i]];
-    arguments_[inputs.size()] = scratch;
+    for (size_t i = 0; i < operands.computed; ++i)
+      arguments_[inputs.size() + i] = scratch + i * scratch_step_;
   }
 
-  const char* at(int64_t first, int64_t count) {
-    if (prologue_ == nullptr) return stored_ + static_cast<size_t>(first) * element_size_;
+  // Returns `count` elements from `first` on of an operand. Those of other operands that are
+  // computed are then there, too.
+  const char* at(size_t operand, int64_t first, int64_t count) {
+    const OperandPlace& place = operands_.all[operand];
+    if (!place.computed) {
+      return static_cast<const char*>(args_[place.number]) +
+             static_cast<size_t>(first) * element_size_;
+    }
     if (first < first_ || first + count > last_) {
       const int64_t ahead = count * std::max<int64_t>(1, kPiece / std::max<int64_t>(1, count));
       first_ = first;
       last_ = std::max(first + count, std::min(first + ahead, end_));
       status_ |= prologue_->run_into_piece(arguments_, first_, last_);
     }
-    return scratch_ + static_cast<size_t>(first - first_) * element_size_;
+    return scratch_ + place.number * scratch_step_ +
+           static_cast<size_t>(first - first_) * element_size_;
   }
   // Returns how many elements from `first` on are there already.
   int64_t ready(int64_t first) const {
@@ -53,17 +97,20 @@ class Source {
   uint32_t status() const { return status_; }
 
  private:
-  const char* stored_ = nullptr;
+  const OperandPlaces& operands_;
+  void* const* args_;
+  size_t element_size_;
   const TileProgram* prologue_ = nullptr;
   void* arguments_[kMostTileArguments];
   char* scratch_ = nullptr;
-  size_t element_size_;
+  size_t scratch_step_ = 0;       // bytes from operand to operand
   int64_t first_ = 0, last_ = 0;  // what is in scratch
   int64_t end_ = 0;
   uint32_t status_ = 0;
 };
 
-// The first phase reduces the chunks of the numeric plan, the second merges them.
+// The first phase reduces the chunks of the numeric plan, the second merges them. Reductions that
+// are siblings have the same plan: each chunk is reduced for all of them before the next.
 class ReduceKernel final : public Kernel {
  public:
   ReduceKernel(const AnchoredNode& fused, const ReduceUnit& unit, int most_blocks)
@@ -72,6 +119,7 @@ class ReduceKernel final : public Kernel {
         out_(fused.anchor().type().dtype),
         accumulator_(accumulator_of(in_)),
         plan_(fused.anchor()),
+        operands_(fused),
         instructions_(unit.instructions),
         prologue_inputs_(fused.prologue_inputs()),
         epilogue_inputs_(fused.epilogue_inputs()),
@@ -85,15 +133,12 @@ class ReduceKernel final : public Kernel {
     chunks_ = plan_.chunks();
     all_units_ = plan_.all_units();
     plan_blocks(most_blocks);
-    if (!fused.has_prologue(0)) stored_at_ = fused.source(0).value();
     plan_beside(fused, unit);
     plan_merge(most_blocks);
     if (unit.float_status) status_at_ = workspace_at_ + (workspace_bytes() != 0 ? 1 : 0);
   }
 
-  size_t workspace_bytes() const {
-    return static_cast<size_t>(outer_count_ * chunks_ * width_) * size_of(accumulator_);
-  }
+  size_t workspace_bytes() const { return operands_.all.size() * accumulator_bytes(); }
   // The first phase has read what the prologue reads, and each block of the second its part of the
   // rest, before a result is written there.
   std::vector<KernelPlan::InPlace> in_place() const {
@@ -121,7 +166,7 @@ class ReduceKernel final : public Kernel {
     else if (prologue_)
       status = compute_and_reduce(args, block);
     else
-      reduce(Source(args[stored_at_], size_of(in_)), args, block);
+      reduce(Source(operands_, args, size_of(in_)), args, block);
     if (status_at_) raise_float_status(args[*status_at_], status);
   }
 
@@ -135,8 +180,13 @@ class ReduceKernel final : public Kernel {
     blocks_ = std::max(1, blocks_);
   }
 
+  // Returns the bytes that the accumulators of one of the reductions take.
+  size_t accumulator_bytes() const {
+    return static_cast<size_t>(outer_count_ * chunks_ * width_) * size_of(accumulator_);
+  }
+
   void plan_beside(const AnchoredNode& fused, const ReduceUnit& unit) {
-    if (fused.has_prologue(0)) prologue_.emplace(*fused.prologue_graph(), unit.lookup);
+    if (operands_.computed != 0) prologue_.emplace(*fused.prologue_graph(), unit.lookup);
     if (!fused.has_epilogue()) return;
     epilogue_.emplace(*EpilogueGraph(fused).graph, unit.lookup);
     stays_ = out_ == accumulator_ && (chunks_ == 1 || outer_count_ == 1);
@@ -146,7 +196,8 @@ class ReduceKernel final : public Kernel {
 
   void plan_merge(int most_blocks) {
     const auto instructions = static_cast<int64_t>(epilogue_ ? epilogue_->instructions() : 0);
-    const int64_t worth = outputs_ * (chunks_ + instructions) / kWorkOfABlock;
+    const int64_t chunks = chunks_ * static_cast<int64_t>(operands_.all.size());
+    const int64_t worth = outputs_ * (chunks + instructions) / kWorkOfABlock;
     merge_blocks_ = static_cast<int>(std::clamp<int64_t>(worth, 1, most_blocks));
   }
 
@@ -164,7 +215,7 @@ class ReduceKernel final : public Kernel {
 
   int64_t first_task(int block) const { return outer_count_ * chunks_ * block / blocks_; }
   uint32_t compute_and_reduce(void* const* args, int block) const {
-    alignas(64) char scratch[kReduceChunk * sizeof(int64_t)];
+    alignas(Buffer::kAlignment) char scratch[kScratchBytes];
     int64_t end = 0;
     if (plan_.ascends() && elements_ != 0) {
       const int64_t task = first_task(block + 1);
@@ -172,8 +223,8 @@ class ReduceKernel final : public Kernel {
                                  : plan_.offset_of_row(task / chunks_) +
                                        plan_.offset_of_unit(plan_.first_unit(task % chunks_));
     }
-    return reduce(Source(*prologue_, args, prologue_inputs_, scratch, size_of(in_), end), args,
-                  block);
+    return reduce(Source(operands_, args, size_of(in_), *prologue_, prologue_inputs_, scratch, end),
+                  args, block);
   }
 
   uint32_t reduce(Source&& source, void* const* args, int block) const {
@@ -199,20 +250,23 @@ class ReduceKernel final : public Kernel {
     for (int64_t at = begin; at < end; at += together) {
       const auto count = static_cast<size_t>(std::min(together, end - at));
       char* to = accumulators + static_cast<size_t>(at - begin) * size_of(accumulator_);
-      ReduceCall call;
-      call.src = source.at(at * run_, static_cast<int64_t>(count) * run_);
-      call.rows = count;
-      call.cols = static_cast<size_t>(run_);
-      call.stride = call.cols;
-      call.dst = partials;
-      instructions_.rows(call);
-      set_identity(to, count);
-      instructions_.merge({partials, 1, count, count, to});
+      for (size_t i = 0; i < operands_.all.size(); ++i, to += accumulator_bytes()) {
+        ReduceCall call;
+        call.src = source.at(i, at * run_, static_cast<int64_t>(count) * run_);
+        call.rows = count;
+        call.cols = static_cast<size_t>(run_);
+        call.stride = call.cols;
+        call.dst = partials;
+        instructions_.rows(call);
+        set_identity(to, count);
+        instructions_.merge({partials, 1, count, count, to});
+      }
     }
   }
 
   void reduce_chunk(Source& source, int64_t outer, int64_t chunk, char* accumulators) const {
-    set_identity(accumulators, static_cast<size_t>(width_));
+    for (size_t i = 0; i < operands_.all.size(); ++i)
+      set_identity(accumulators + i * accumulator_bytes(), static_cast<size_t>(width_));
     const int64_t begin = plan_.first_unit(chunk);
     const int64_t end = plan_.first_unit(chunk + 1);
     const int64_t base = plan_.offset_of_row(outer);
@@ -226,14 +280,16 @@ class ReduceKernel final : public Kernel {
                    char* accumulator) const {
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t count = plan_.elements_of_unit(unit);
-      int64_t partial = 0;  // as wide as any accumulator
-      ReduceCall call;
-      call.src = source.at(base + plan_.offset_of_unit(unit), count);
-      call.cols = static_cast<size_t>(count);
-      call.stride = call.cols;
-      call.dst = &partial;
-      instructions_.rows(call);
-      instructions_.merge({&partial, 1, 1, 1, accumulator});
+      for (size_t i = 0; i < operands_.all.size(); ++i) {
+        int64_t partial = 0;  // as wide as any accumulator
+        ReduceCall call;
+        call.src = source.at(i, base + plan_.offset_of_unit(unit), count);
+        call.cols = static_cast<size_t>(count);
+        call.stride = call.cols;
+        call.dst = &partial;
+        instructions_.rows(call);
+        instructions_.merge({&partial, 1, 1, 1, accumulator + i * accumulator_bytes()});
+      }
     }
   }
 
@@ -246,7 +302,7 @@ class ReduceKernel final : public Kernel {
       if (source.computes())
         reduce_computed_rows(source, first, rows, accumulators);
       else
-        add_rows(source.at(first, rows * width_), rows, width_, accumulators);
+        add_rows(source.at(0, first, rows * width_), rows, width_, accumulators);
       unit += rows;
     }
   }
@@ -272,7 +328,10 @@ class ReduceKernel final : public Kernel {
         int64_t count = std::min(together, rows - row);
         if (source.ready(at) >= columns) count = std::min(count, source.ready(at) / width_);
         count = std::max<int64_t>(1, count);
-        add_rows(source.at(at, (count - 1) * width_ + columns), count, columns, to);
+        for (size_t i = 0; i < operands_.all.size(); ++i) {
+          add_rows(source.at(i, at, (count - 1) * width_ + columns), count, columns,
+                   to + i * accumulator_bytes());
+        }
         row += count;
       }
     }
@@ -285,8 +344,11 @@ class ReduceKernel final : public Kernel {
     const int64_t end = outputs_ * (block + 1) / merge_blocks_;
     char* partials = static_cast<char*>(args[workspace_at_]);
     if (!epilogue_) {
-      char* to = static_cast<char*>(args[outputs_at_]);
-      merge(partials, begin, end - begin, to + static_cast<size_t>(begin) * size_of(out_));
+      for (size_t i = 0; i < operands_.all.size(); ++i) {
+        char* to = static_cast<char*>(args[outputs_at_ + i]);
+        merge(partials + i * accumulator_bytes(), begin, end - begin,
+              to + static_cast<size_t>(begin) * size_of(out_));
+      }
       return 0;
     }
     if (!stays_) return round_and_follow(args, partials, begin, end);
@@ -366,9 +428,9 @@ class ReduceKernel final : public Kernel {
   DType out_;
   DType accumulator_;
   ReducePlan plan_;
+  OperandPlaces operands_;
   ReduceInstructions instructions_;
   std::vector<size_t> prologue_inputs_, epilogue_inputs_;  // numbers of arguments
-  size_t stored_at_ = 0;  // without a prologue: the argument that is reduced
   size_t outputs_at_;
   size_t workspace_at_;
   std::optional<size_t> status_at_;
@@ -414,15 +476,45 @@ KernelPlan plan_reduce(const AnchoredNode& node, const ReduceUnit& unit, int mos
   return plan;
 }
 
+namespace {
+
+// Says whether a prologue that computes several operands goes over them as one.
+Support supports_together(const Node& reduction, const Graph& prologue) {
+  const Values& operands = prologue.outputs();
+  for (const Value& operand : operands) {
+    if (operand.shape() == operands[0].shape()) continue;
+    return {false, "operands of shapes " + to_string(operands[0].shape()) + " and " +
+                       to_string(operand.shape()) + " are computed"};
+  }
+  const ReducePlan plan(reduction);
+  const int64_t at_once =
+      plan.last_reduced() ? std::max(kPiece, std::min(plan.run(), kReduceChunk)) : kPiece;
+  const size_t bytes = static_cast<size_t>(at_once) * size_of(reduction.input(0).dtype());
+  const size_t room = scratch_of_one(operands.size());
+  if (bytes <= room) return {true, ""};
+  return {false, std::to_string(bytes) + " bytes at once of each of " +
+                     std::to_string(operands.size()) + " operands, more than scratch of " +
+                     std::to_string(room)};
+}
+
+}  // namespace
+
 Support supports_reduce(const AnchoredNode& node, const InstructionLookup& lookup,
                         int64_t work_of_a_block, int most_blocks) {
   const Node& reduction = node.anchor();
-  if (!node.has_prologue(0) && !node.source(0)) return {false, "what it reduces is a constant"};
+  size_t computed = 0;
+  for (size_t i = 0; i < node.reductions(); ++i) {
+    if (node.has_prologue(i))
+      ++computed;
+    else if (!node.source(i))
+      return {false, "what it reduces is a constant"};
+  }
   if (node.has_epilogue()) {
     if (Support s = supports_tiles(*EpilogueGraph(node).graph, lookup); !s.supported) return s;
   }
-  if (!node.has_prologue(0)) return {true, ""};
+  if (computed == 0) return {node.reductions() == 1, "no reduction computes what it reduces"};
   const std::unique_ptr<Graph> prologue = node.prologue_graph();
+  if (Support s = supports_together(reduction, *prologue); !s.supported) return s;
   if (Support s = supports_tiles(*prologue, lookup); !s.supported) return s;
   int64_t instructions = 0;
   for (const Node* inner : node.prologue()) {

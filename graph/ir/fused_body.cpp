@@ -22,15 +22,26 @@ bool gathers_rows(const Node& node) {
   return false;
 }
 
+bool are_siblings(const Node& a, const Node& b) {
+  return a.has(kReduction) && b.has(kReduction) && a.op_name() == b.op_name() &&
+         a.attributes() == b.attributes() && a.input(0).type() == b.input(0).type();
+}
+
 FusedBody::FusedBody(const Graph& body) : part(body.size(), Part::kEpilogue) {
   for (const Node& node : body.nodes()) {
-    if (is_anchor(node) && anchor == nullptr) anchor = &node;
+    if (is_anchor(node)) {
+      part[node.id()] = Part::kAnchor;
+      if (anchor == nullptr)
+        anchor = &node;
+      else
+        siblings.push_back(&node);
+    }
     if (node.has(kSource)) part[node.id()] = Part::kSource;
     if (node.has(kRowWise)) part[node.id()] = Part::kRowWise;
   }
   if (anchor != nullptr) {
-    part[anchor->id()] = Part::kAnchor;
-    for (uint32_t id = anchor->id() + 1; id-- > 0;) {
+    const Node& last = siblings.empty() ? *anchor : *siblings.back();
+    for (uint32_t id = last.id() + 1; id-- > 0;) {
       if (part[id] != Part::kAnchor && part[id] != Part::kPrologue) continue;
       for (const Value& v : body.node(id).inputs()) {
         if (part_of(v) != Part::kSource) part[v.node_id()] = Part::kPrologue;

@@ -1,6 +1,8 @@
 // FusedBody: the parts of a `fused` node's body. The anchor is its product or reduction, found by
 // trait: it decides how the work is cut. What leads to the anchor is the prologue, what follows the
-// epilogue, which may end in row-wise ops. A body without an anchor is element-wise throughout.
+// epilogue, which may end in row-wise ops. A body without an anchor is element-wise throughout. A
+// reduction may have siblings: reductions of the same op over the same axes of operands of the same
+// type, which are computed over one read of what they share. Their results leave as they are.
 // Valid as long as the body is; immutable; any thread.
 #ifndef KEEL_GRAPH_IR_FUSED_BODY_H
 #define KEEL_GRAPH_IR_FUSED_BODY_H
@@ -23,16 +25,19 @@ KEEL_API bool is_anchor(const Node& node);
 // Returns whether the node takes rows, by their numbers, out of a table.
 KEEL_API bool gathers_rows(const Node& node);
 
+// Returns whether two reductions differ in nothing but their operand's values.
+KEEL_API bool are_siblings(const Node& a, const Node& b);
+
 struct KEEL_API FusedBody {
   enum class Part : uint8_t { kSource, kPrologue, kAnchor, kEpilogue, kRowWise };
 
   FusedBody() = default;  // no parts
-  // The first anchor counts where a body has several, which inference refuses.
   explicit FusedBody(const Graph& body);
 
   Part part_of(const Value& v) const { return part[v.node_id()]; }
 
-  const Node* anchor = nullptr;
+  const Node* anchor = nullptr;       // the first, where there are several
+  std::vector<const Node*> siblings;  // the other anchors
   std::vector<const Node*> prologue;
   std::vector<const Node*> epilogue;  // without an anchor: all there is
   std::vector<const Node*> row_wise;  // row-wise ops, whose results leave

@@ -10,6 +10,7 @@
 #include "keel/graph/passes/fuse_anchors.h"
 #include "keel/graph/passes/fuse_clusters.h"
 #include "keel/graph/passes/fuse_order.h"
+#include "keel/graph/passes/fuse_prologues.h"
 #include "keel/graph/passes/fuse_units.h"
 #include "keel/graph/passes/passes.h"
 #include "keel/graph/passes/shared_bodies.h"
@@ -34,7 +35,8 @@ class ClusteredUnits {
 
  private:
   FuseUnits accepted(const Graph& graph, SharedBodies& bodies, FuseReport* report) {
-    FuseUnits all(graph, ordered_units(graph, live_, users_, clusters_));
+    const FuseUnits whole(graph, ordered_units(graph, live_, users_, clusters_));
+    FuseUnits all(graph, with_prologues_apart(whole, bodies));
     std::vector<std::vector<uint32_t>> kept;
     for (uint32_t unit = 0; unit < all.count(); ++unit) {
       const std::vector<uint32_t>& nodes = all.nodes(unit);

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "keel/graph/autodiff/recompute.h"
 #include "keel/graph/ir/fused_body.h"
 
 namespace keel {
@@ -18,6 +19,13 @@ bool holds(const List& list, const T& item) {
   return std::find(list.begin(), list.end(), item) != list.end();
 }
 
+// Returns whether two nodes are copies for one recomputed block, or neither is for any.
+bool same_block(const Node& a, const Node& b) {
+  const std::string* of_a = copied_block(a);
+  const std::string* of_b = copied_block(b);
+  return of_a == nullptr || of_b == nullptr ? of_a == of_b : *of_a == *of_b;
+}
+
 }  // namespace
 
 AnchorGroups::AnchorGroups(const FuseUnits& units, SharedBodies& bodies, FuseReport* report)
@@ -29,8 +37,15 @@ AnchorGroups::AnchorGroups(const FuseUnits& units, SharedBodies& bodies, FuseRep
   for (uint32_t unit = 0; unit < units.count(); ++unit) {
     if (is_anchor(unit)) (is_product(unit) ? products_ : reductions_).push_back(unit);
   }
+  // Reductions are joined before products take rows: how the units are numbered then says what
+  // joined reductions may follow from, and rows are walked to with those known.
+  std::unordered_map<uint32_t, std::string> without_epilogue;  // why, by product
   for (auto product = products_.rbegin(); product != products_.rend(); ++product) {
-    const std::string why = find_epilogue(*product);
+    without_epilogue[*product] = find_epilogue(*product);
+  }
+  find_siblings();
+  for (auto product = products_.rbegin(); product != products_.rend(); ++product) {
+    const std::string& why = without_epilogue.at(*product);
     if (find_row_wise(*product) || why.empty()) continue;
     const Value result = anchor(*product).output();
     tell(anchor(*product), units_.user(units_.users().of(result)[0], result), why);
@@ -55,6 +70,7 @@ std::vector<uint32_t> AnchorGroups::members(uint32_t group) const {
   const auto it = groups_.find(group);
   if (it == groups_.end()) return units;
   const Group& g = it->second;
+  for (const Sibling& sibling : g.siblings) units.push_back(sibling.reduction);
   units.insert(units.end(), g.views_behind.begin(), g.views_behind.end());
   if (g.epilogue != kNone) units.push_back(g.epilogue);
   units.insert(units.end(), g.row_wise.begin(), g.row_wise.end());
@@ -65,6 +81,9 @@ std::vector<uint32_t> AnchorGroups::units(uint32_t group) const {
   std::vector<uint32_t> units = members(group);
   const Group& g = groups_.at(group);
   if (g.prologue != kNone) units.push_back(g.prologue);
+  for (const Sibling& sibling : g.siblings) {
+    if (sibling.prologue != kNone) units.push_back(sibling.prologue);
+  }
   units.insert(units.end(), g.views_before.begin(), g.views_before.end());
   return units;
 }
@@ -138,8 +157,9 @@ bool AnchorGroups::find_row_wise(uint32_t group) {
 }
 
 // Returns true if every other input of the row-wise op can be computed before the product. Gives
-// up, and returns false, after a bounded number of units. Groups of later products are known
-// already and count as one; no unit before the product follows from it.
+// up, and returns false, after a bounded number of units. Groups of later products and joined
+// reductions are known already and count as one; no unit before the product follows from it, for
+// joined reductions read nothing behind the first of them.
 bool AnchorGroups::stands_beside(const Node& op, uint32_t last, uint32_t group) const {
   std::unordered_set<uint32_t> seen;
   std::vector<uint32_t> open;
@@ -156,7 +176,7 @@ bool AnchorGroups::stands_beside(const Node& op, uint32_t last, uint32_t group) 
     open.pop_back();
     if (unit == group || units_.first(unit).ordered()) return false;
     const uint32_t with = group_of_[unit];
-    for (const uint32_t one : with == kNone ? std::vector{unit} : members(with)) {
+    for (const uint32_t one : with == kNone ? std::vector{unit} : units(with)) {
       for (const uint32_t id : units_.nodes(one)) {
         for (const Value& v : units_.graph().node(id).inputs()) {
           if (units_.of(v) != one) visit(v);
@@ -169,21 +189,20 @@ bool AnchorGroups::stands_beside(const Node& op, uint32_t last, uint32_t group) 
 
 // ---- what a reduction reads
 
-void AnchorGroups::find_prologue(uint32_t group) {
-  const Node& reduction = anchor(group);
+AnchorGroups::Prologue AnchorGroups::prologue_of(uint32_t reduction) const {
   std::vector<uint32_t> views;
-  Value v = reduction.input(0);
+  Value v = anchor(reduction).input(0);
   std::string why;
   for (;;) {
     if (why.empty()) why = units_.why_stored(v);
     const uint32_t unit = units_.of(v);
-    if (unit == kNone) return;
+    if (unit == kNone) return {};
     if (!v.node().has(kView)) break;
     views.insert(views.begin(), unit);
     v = v.node().input(0);
   }
   const uint32_t unit = units_.of(v);
-  if (!units_.is_elementwise(unit)) return;
+  if (!units_.is_elementwise(unit)) return {};
   const bool single = units_.nodes(unit).size() == 1;
   const bool one_result = units_.outputs(unit).size() == 1 && v.node().types().size() == 1;
   if (group_of_[unit] != kNone) {
@@ -194,10 +213,105 @@ void AnchorGroups::find_prologue(uint32_t group) {
   } else if (why.empty() && !one_result) {
     why = "it has other results, too";
   }
-  if (!why.empty()) return tell(v.node(), reduction, why);
+  if (!why.empty()) return {kNone, {}, &v.node(), why};
+  return {unit, std::move(views), nullptr, ""};
+}
+
+void AnchorGroups::find_prologue(uint32_t group) {
+  Prologue prologue = prologue_of(group);
+  if (prologue.apart != nullptr) tell(*prologue.apart, anchor(group), prologue.why);
+  if (prologue.unit == kNone) return;
   Group& g = groups_[group];
-  g.prologue = unit;
-  g.views_before = std::move(views);
+  g.prologue = prologue.unit;
+  g.views_before = std::move(prologue.views);
+}
+
+// ---- reductions that go over the same values
+
+// Joins each reduction with later ones of its kind that read a value of the operands' size which it
+// reads, too, so that all of them read it once. They are computed where the first is. A reduction
+// that is computed again for its gradient joins none outside of its copied block: its result would
+// be kept.
+void AnchorGroups::find_siblings() {
+  std::unordered_map<uint32_t, uint32_t> prologues;     // by reduction
+  std::unordered_map<uint32_t, uint32_t> reduction_of;  // by prologue
+  for (const uint32_t reduction : reductions_) {
+    const Prologue prologue = prologue_of(reduction);
+    const bool plain = prologue.unit != kNone && prologue.views.empty();
+    prologues[reduction] = plain ? prologue.unit : kNone;
+    if (plain) reduction_of[prologue.unit] = reduction;
+  }
+  for (const uint32_t first : reductions_) {
+    if (group_of_[first] != kNone) continue;
+    const uint32_t prologue = prologues.at(first);
+    std::set<uint32_t> found;
+    for (const Value& v : wide_values(first, prologue)) {
+      for (const uint32_t user : units_.users().of(v)) {
+        const auto behind = reduction_of.find(user);
+        const uint32_t reduction = behind == reduction_of.end() ? user : behind->second;
+        const bool joins = reduction > first && is_anchor(reduction) && !is_product(reduction) &&
+                           group_of_[reduction] == kNone &&
+                           are_siblings(anchor(first), anchor(reduction)) &&
+                           same_block(anchor(first), anchor(reduction));
+        if (joins) found.insert(reduction);
+      }
+    }
+    for (const uint32_t reduction : found) {
+      const Sibling sibling{reduction, prologues.at(reduction)};
+      if (can_follow(first, sibling)) join({first, prologue}, sibling);
+    }
+  }
+  std::erase_if(reductions_, [&](uint32_t reduction) { return group_of_[reduction] != kNone; });
+}
+
+// Returns what a reduction and its prologue read that has as many elements as it reduces.
+Values AnchorGroups::wide_values(uint32_t reduction, uint32_t prologue) const {
+  const Value& operand = anchor(reduction).input(0);
+  if (prologue == kNone) return {operand};
+  Values wide;
+  for (const uint32_t id : units_.nodes(prologue)) {
+    for (const Value& v : units_.graph().node(id).inputs()) {
+      const bool outside = units_.of(v) != prologue && !holds(wide, v);
+      if (outside && v.shape().num_elements() == operand.shape().num_elements()) wide.push_back(v);
+    }
+  }
+  return wide;
+}
+
+// Returns whether all that a reduction and its prologue read is there when `first` is computed. So
+// joined reductions follow from units with smaller numbers than the first has, and what reads them
+// has larger ones: in the order of these numbers nothing waits in a circle. That holds beside
+// products with an epilogue, which alone uses their result: these count as their epilogue.
+bool AnchorGroups::can_follow(uint32_t first, const Sibling& sibling) const {
+  const uint32_t reader = sibling.prologue == kNone ? sibling.reduction : sibling.prologue;
+  for (const uint32_t id : units_.nodes(reader)) {
+    for (const Value& v : units_.graph().node(id).inputs()) {
+      const uint32_t unit = units_.of(v);
+      if (unit == kNone || unit == reader || unit < first) continue;
+      tell(anchor(first), anchor(sibling.reduction),
+           "they are siblings, but " + described(v.node()) + " comes between them");
+      return false;
+    }
+  }
+  return true;
+}
+
+// Takes a reduction into the group of the first one, as far as the backend does.
+void AnchorGroups::join(const Sibling& first, const Sibling& sibling) {
+  const uint32_t group = first.reduction;
+  groups_[group].prologue = first.prologue;
+  groups_[group].siblings.push_back(sibling);
+  const Support support = ask(group);
+  if (support.supported) {
+    for (const uint32_t unit : units(group)) group_of_[unit] = group;
+    return;
+  }
+  tell(anchor(group), anchor(sibling.reduction), "the backend declines: " + support.reason);
+  groups_[group].siblings.pop_back();
+  if (groups_[group].siblings.empty())
+    groups_.erase(group);
+  else
+    ask(group);  // which was accepted
 }
 
 // ---- how products load their operands
@@ -345,6 +459,15 @@ FusedParts AnchorGroups::parts(uint32_t group, bool with_prologue, bool with_epi
     for (const uint32_t view : g.views_before) add(parts.prologue, units_.nodes(view));
   } else {
     parts.sources = {parts.anchor->input(0)};
+  }
+  for (const Sibling& sibling : g.siblings) {
+    parts.siblings.push_back(&anchor(sibling.reduction));
+    if (sibling.prologue != kNone) add(parts.prologue, units_.nodes(sibling.prologue));
+  }
+  if (!g.siblings.empty()) {
+    parts.outputs = {parts.anchor->output()};
+    for (const Node* sibling : parts.siblings) parts.outputs.push_back(sibling->output());
+    return parts;
   }
   std::vector<uint32_t> units{group};
   if (with_epilogue) units = members(group);

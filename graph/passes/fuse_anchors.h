@@ -1,10 +1,12 @@
 // AnchorGroups: which units are computed together with a product or a reduction. Of a product: how
 // its operands are loaded (rows that are gathered, element-wise ops of one variable), an
-// element-wise unit that alone uses it, then row-wise nodes on either. Of a reduction: the unit
-// that computes what is reduced, and the one that alone uses the result, with views in between.
-// Products choose before reductions, and later anchors before earlier ones: a cluster that could
-// follow several anchors then follows the last, whose result is still in cache. The backend says
-// which of it pays. Reads the graph, changes nothing. One thread.
+// element-wise unit that alone uses it, then row-wise nodes on either. Of a reduction: its siblings
+// that go over the same values, each with the unit that computes what it reduces; of one without
+// siblings that unit, and the one that alone uses the result, with views in between.
+// Products choose their epilogues before reductions are joined, and reductions before products take
+// rows; later anchors choose before earlier ones: a cluster that could follow several anchors then
+// follows the last, whose result is still in cache. The backend says which of it pays. Reads
+// the graph, changes nothing. One thread.
 #ifndef KEEL_GRAPH_PASSES_FUSE_ANCHORS_H
 #define KEEL_GRAPH_PASSES_FUSE_ANCHORS_H
 
@@ -39,7 +41,12 @@ class AnchorGroups {
   bool is_loaded(uint32_t unit) const { return loaded_[unit]; }
   // Returns whether products compute this value as they load it.
   bool is_loaded(const Value& v) const { return loads_.contains(v); }
-  // Returns the units of a group whose values leave it: its anchor, then its epilogue.
+  // Returns whether several reductions are computed together in the group.
+  bool has_siblings(uint32_t group) const {
+    const auto it = groups_.find(group);
+    return it != groups_.end() && !it->second.siblings.empty();
+  }
+  // Returns the units of a group whose values leave it: its anchor, its siblings, its epilogue.
   std::vector<uint32_t> members(uint32_t group) const;
   // Returns all units that are computed in no other task: those, and what computes a reduction's
   // operand.
@@ -47,13 +54,26 @@ class AnchorGroups {
   const FusedNode& fused(uint32_t group) const { return groups_.at(group).fused; }
 
  private:
+  struct Sibling {
+    uint32_t reduction = kNone;
+    uint32_t prologue = kNone;  // the unit that computes what it alone reduces
+  };
   struct Group {
     uint32_t prologue = kNone;           // of a reduction
+    std::vector<Sibling> siblings;       // reductions behind the group's anchor
     std::vector<uint32_t> views_before;  // between that and the reduction
     std::vector<uint32_t> views_behind;  // between the reduction and its epilogue
     uint32_t epilogue = kNone;
     std::vector<uint32_t> row_wise;
     FusedNode fused;  // what the backend was asked last
+  };
+  // Holds the unit that computes what a reduction alone reads, with the views between them; or the
+  // node before the reduction, and why it stays apart.
+  struct Prologue {
+    uint32_t unit = kNone;
+    std::vector<uint32_t> views;
+    const Node* apart = nullptr;
+    std::string why;
   };
   // Says how a product computes an operand from `source`.
   struct Load {
@@ -70,7 +90,13 @@ class AnchorGroups {
   std::string find_epilogue(uint32_t group);
   bool find_row_wise(uint32_t group);
   bool stands_beside(const Node& op, uint32_t last, uint32_t group) const;
+  Prologue prologue_of(uint32_t reduction) const;
   void find_prologue(uint32_t group);
+
+  void find_siblings();
+  Values wide_values(uint32_t reduction, uint32_t prologue) const;
+  bool can_follow(uint32_t first, const Sibling& sibling) const;
+  void join(const Sibling& first, const Sibling& sibling);
 
   void find_loads();
   std::optional<Load> load_of(const Value& v) const;

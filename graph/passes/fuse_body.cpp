@@ -24,11 +24,13 @@ class BodyMaker {
   }
 
   FusedNode make(const FusedParts& parts) {
+    has_siblings_ = !parts.siblings.empty();
     for (const Value& v : parts.sources) input(v);
     // The epilogue computes nothing from the prologue's values.
     ValueMap before(&memory_), behind(&memory_);
     for (const uint32_t id : parts.prologue) copy(from_.node(id), before, before);
     if (parts.anchor != nullptr) copy(*parts.anchor, before, behind);
+    for (const Node* sibling : parts.siblings) copy(*sibling, before, behind);
     for (const uint32_t id : parts.epilogue) copy(from_.node(id), behind, behind);
     Values results;
     for (const Value& v : parts.outputs) results.push_back(behind.at(v));
@@ -50,6 +52,10 @@ class BodyMaker {
                        : is_scalar_constant(v) && !in_memory ? constant(v)
                                                              : input(v));
     }
+    if (const Node* there = has_siblings_ ? equal_node(node, inputs) : nullptr) {
+      for (uint32_t i = 0; i < node.types().size(); ++i) made[node.output(i)] = there->output(i);
+      return;
+    }
     const Node& copy = made_.body->add_copy(node, std::move(inputs));
     labels_.resize(copy.id());
     labels_.push_back(node.shared_label());
@@ -61,6 +67,20 @@ class BodyMaker {
           copy, std::make_shared<const NodeLabel>(NodeLabel{{}, {}, shared->attributes, {}}));
     }
     for (uint32_t i = 0; i < node.types().size(); ++i) made[node.output(i)] = copy.output(i);
+  }
+
+  // Returns the body's node that computes the same; null where there is none. Cheap values have a
+  // copy for each reduction that reads them, and siblings need one of these. Reductions stay
+  // themselves, equal or not: each has a result that leaves the body.
+  const Node* equal_node(const Node& node, const Values& inputs) const {
+    if (is_anchor(node)) return nullptr;
+    for (const Node& there : made_.body->nodes()) {
+      if (&there.op() == &node.op() && there.bodies().empty() && node.bodies().empty() &&
+          there.inputs().to_vector() == inputs && there.attributes() == node.attributes()) {
+        return &there;
+      }
+    }
+    return nullptr;
   }
 
   // Null where no member has one.
@@ -101,6 +121,7 @@ class BodyMaker {
 
   const Graph& from_;
   FusedNode made_;
+  bool has_siblings_ = false;
   // Bodies are made by the thousand, most of them of a few nodes.
   std::array<std::byte, 2048> room_;
   std::pmr::monotonic_buffer_resource memory_{room_.data(), room_.size()};

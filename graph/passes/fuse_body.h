@@ -15,7 +15,8 @@ namespace keel {
 struct FusedParts {
   Values sources;  // what the anchor's operands are made from: the body's first inputs
   std::vector<uint32_t> prologue;
-  const Node* anchor = nullptr;  // null in a cluster, which is an epilogue alone
+  const Node* anchor = nullptr;       // null in a cluster, which is an epilogue alone
+  std::vector<const Node*> siblings;  // of a reduction; the prologue is that of all
   std::vector<uint32_t> epilogue;
   Values outputs;
 };

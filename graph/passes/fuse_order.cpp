@@ -39,6 +39,8 @@ class FuseOrder {
       const Value product = units_.first(group).output();
       const bool leaves = std::find(outputs.begin(), outputs.end(), product) != outputs.end();
       if (unit != group || leaves) place_product(group);
+    } else if (groups_.has_siblings(group)) {
+      if (unit == group) place_group(group);  // all that they read comes before the first of them
     } else {
       const std::vector<uint32_t> members = groups_.members(group);
       const bool is_last = unit == members.back();
@@ -82,7 +84,13 @@ class FuseOrder {
         const uint32_t needed = units_.of(v);
         if (needed == FuseUnits::kNone || needed == unit || placed_[needed]) return;
         if (!missing.insert(needed).second) return;
-        if (!is_product_group(groups_.group_of(needed))) open.push_back(needed);
+        const uint32_t other = groups_.group_of(needed);
+        if (is_product_group(other)) return;
+        open.push_back(needed);
+        if (other == FuseUnits::kNone || !groups_.has_siblings(other)) return;
+        for (const uint32_t beside : groups_.units(other)) {
+          if (missing.insert(beside).second) open.push_back(beside);
+        }
       });
     }
     return missing;

@@ -43,8 +43,8 @@ struct KernelEntry {
   // Counts how often the op goes through the vector unit's lanes for each element, where no vector
   // instruction of its name says so; assumed, as no such table is published.
   int64_t passes = 0;
-  // Says of a fused node what its prologue (part 0), anchor (1) and epilogue (2) would be as tasks
-  // of their own; empty where it has no such part. Null: fusing always pays.
+  // Says of a fused node what its prologue (part 0), epilogue (1) and anchors (2 and on) would be
+  // as tasks of their own; empty where it has no such part. Null: fusing always pays.
   std::vector<Split> (*apart)(const Preset&, const AnchoredNode&, size_t part) = nullptr;
   // Says whether f16 results have to be stopped at +-65504 once the kernel has run
   // (vector::saturate_results); null: never, the kernel does it itself.

@@ -1,7 +1,6 @@
 #include "keel/backends/npu/kernels/vector_work.h"
 
 #include <algorithm>
-#include <array>
 #include <memory>
 
 #include "keel/backends/common/reduce_plan.h"
@@ -15,11 +14,21 @@ namespace {
 
 constexpr int64_t kBlockBytes = 32;  // of unified buffer
 
-// Returns what comes before a reduction, with its one result of `type`.
-VectorWork prologue_work(const Preset& preset, const AnchoredNode& fused, const Type& type) {
+// Returns how many operands of reductions a prologue computes.
+size_t computed_operands(const AnchoredNode& fused) {
+  size_t computed = 0;
+  for (size_t i = 0; i < fused.reductions(); ++i) computed += fused.has_prologue(i) ? 1 : 0;
+  return computed;
+}
+
+// Returns what comes before reductions, with the operands that it computes as its results. Operands
+// that are stored are loaded beside what the prologue reads. REQUIRES computed operands.
+VectorWork prologue_work(const Preset& preset, const AnchoredNode& fused) {
   const std::vector<Type> inputs = types_of(fused.node(), fused.prologue_inputs());
-  return element_work(preset, instructions_of(fused.prologue()), inputs, std::array{type},
-                      fused.anchor().input(0).shape().num_elements());
+  const Type& type = fused.anchor().input(0).type();
+  const std::vector<Type> results(computed_operands(fused), type);
+  return element_work(preset, instructions_of(fused.prologue()), inputs, results,
+                      type.shape.num_elements());
 }
 
 // Returns what comes behind a reduction, with its results brought from global memory or still at
@@ -44,17 +53,20 @@ VectorWork reduction_base(const Preset& preset, const AnchoredNode& fused,
   VectorWork work;
   const DType dtype = node.input(0).dtype();
   work.bytes_in = bytes_of(node.input(0).type());
-  work.bytes_out = bytes_of(node.type());
-  work.pass_bytes = passes * lane_bytes(dtype);
+  const auto reductions = static_cast<int64_t>(fused.reductions());
+  work.bytes_out = reductions * bytes_of(node.type());
+  work.stores = reductions;
+  work.pass_bytes = reductions * passes * lane_bytes(dtype);
   // Halves are accumulated in f32, so they are cast on the way.
-  if (dtype == f16 || dtype == bf16)
-    work.pass_bytes = (passes + vector::instruction_passes("cast")) * lane_bytes(f32);
-  work.instructions = 1;
+  if (dtype == f16 || dtype == bf16) {
+    work.pass_bytes = reductions * (passes + vector::instruction_passes("cast")) * lane_bytes(f32);
+  }
+  work.instructions = reductions;
   // The operand twice, and accumulators as wide as f32.
   work.tile_elements = tile_that_fits(preset, 2 * size_in_bytes(dtype) + 4);
-  if (!fused.has_prologue(0)) return work;
-  // The prologue computes the operand on the core, so its inputs are loaded instead of the operand.
-  const VectorWork prologue = prologue_work(preset, fused, node.input(0).type());
+  if (computed_operands(fused) == 0) return work;
+  // The prologue computes operands on the core, so its inputs are loaded instead.
+  const VectorWork prologue = prologue_work(preset, fused);
   work.bytes_in = prologue.bytes_in;
   work.loads = prologue.loads;
   work.pass_bytes += prologue.pass_bytes;
@@ -135,13 +147,10 @@ std::vector<Split> reduction_work(const Preset& preset, const AnchoredNode& fuse
 
 std::vector<Split> reduction_apart(const Preset& preset, const AnchoredNode& fused, size_t part,
                                    bool adds_up) {
-  if (part == 1) return reduction_work(preset, fused.anchor(), adds_up);
-  if (part == 0 && fused.has_prologue(0)) {
-    return {as_tiles(prologue_work(preset, fused, fused.anchor().input(0).type()))};
-  }
-  if (part == 2 && fused.has_epilogue()) {
-    return {as_tiles(*epilogue_work(preset, fused, true))};
-  }
+  // Siblings are as much work as the anchor.
+  if (part >= 2) return reduction_work(preset, fused.anchor(), adds_up);
+  if (part == 0 && computed_operands(fused) != 0) return {as_tiles(prologue_work(preset, fused))};
+  if (part == 1 && fused.has_epilogue()) return {as_tiles(*epilogue_work(preset, fused, true))};
   return {};
 }
 

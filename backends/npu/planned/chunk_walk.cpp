@@ -8,57 +8,65 @@
 
 namespace keel::npu {
 
-ChunkWalk::ChunkWalk(const ReducedOperand& operand, Core& core, void* const* args)
-    : operand_(operand),
+ChunkWalk::ChunkWalk(const WalkedReductions& walked, Core& core, void* const* args)
+    : walked_(walked),
       core_(core),
       args_(args),
-      accumulator_(accumulator_of(operand.dtype)),
-      instructions_(vector::find_reduction(operand.op, operand.dtype)),
-      accumulator_rows_(vector::find_reduction(operand.op, accumulator_).rows) {}
+      accumulator_(accumulator_of(walked.dtype)),
+      instructions_(vector::find_reduction(walked.op, walked.dtype)),
+      accumulator_rows_(vector::find_reduction(walked.op, accumulator_).rows) {}
 
 int64_t ChunkWalk::run_width() const {
-  return operand_.numeric.last_reduced()
-             ? static_cast<int64_t>(vector::reduce_run_width(operand_.dtype))
+  return walked_.numeric.last_reduced()
+             ? static_cast<int64_t>(vector::reduce_run_width(walked_.dtype))
              : 0;
 }
 
 // The prices give accumulators four bytes for each element of a tile. Behind a prologue they give
-// the operand two buffers; it never leaves the core, so the second has the accumulators.
+// each operand that is computed two buffers; it never leaves the core, so the second ones have the
+// accumulators, of all siblings.
 int64_t ChunkWalk::most_results() const {
   const auto each = static_cast<int64_t>(accumulator_size());
-  const int64_t share = operand_.prologue ? static_cast<int64_t>(size_of(operand_.dtype)) : 4;
+  int64_t room = walked_.tile_elements * 4;
+  if (walked_.prologue) {
+    const auto computed = static_cast<int64_t>(walked_.prologue->outputs().size());
+    room = walked_.tile_elements * static_cast<int64_t>(size_of(walked_.dtype)) * computed /
+           static_cast<int64_t>(walked_.operands.size());
+  }
   // NOLINTNEXTLINE(clang-analyzer-core.DivideZero): launches do not compute on tokens.
-  return std::max<int64_t>(1, (operand_.tile_elements * share - run_width() * each) / (2 * each));
+  return std::max<int64_t>(1, (room - run_width() * each) / (2 * each));
 }
 
 void ChunkWalk::begin_block(int64_t block, int64_t results) {
   std::vector<Claim> claims;
-  const auto tile = static_cast<size_t>(operand_.tile_elements);
-  if (operand_.prologue) {
-    claims = operand_.prologue->claims(operand_.tile_elements, operand_.buffers);
+  const auto tile = static_cast<size_t>(walked_.tile_elements);
+  if (walked_.prologue) {
+    claims = walked_.prologue->claims(walked_.tile_elements, walked_.buffers);
   } else {
-    for (int b = 0; b < operand_.buffers; ++b) {
-      claims.push_back({CoreBuffer::kUnified, tile * size_of(operand_.dtype),
+    for (int b = 0; b < walked_.buffers; ++b) {
+      claims.push_back({CoreBuffer::kUnified, tile * size_of(walked_.dtype),
                         "input 0, buffer " + std::to_string(b)});
     }
   }
   sums_at_ = claims.size();
   const size_t sums = static_cast<size_t>(results) * accumulator_size();
-  claims.push_back({CoreBuffer::kUnified, sums, "sums of a chunk"});
-  claims.push_back({CoreBuffer::kUnified, sums, "sums of the chunks before"});
-  claims.push_back({CoreBuffer::kUnified, static_cast<size_t>(run_width()) * accumulator_size(),
-                    "sums along a run"});
+  for (size_t i = 0; i < walked_.operands.size(); ++i) {
+    claims.push_back({CoreBuffer::kUnified, sums, "sums of a chunk"});
+    claims.push_back({CoreBuffer::kUnified, sums, "sums of the chunks before"});
+    claims.push_back({CoreBuffer::kUnified, static_cast<size_t>(run_width()) * accumulator_size(),
+                      "sums along a run"});
+  }
   core_.begin_block(block, std::move(claims));
 }
 
 BroughtProgram::Place ChunkWalk::place(int buffer) const {
-  return {core_, 0, operand_.tile_elements, operand_.buffers, buffer};
+  return {core_, 0, walked_.tile_elements, walked_.buffers, buffer};
 }
 
 void ChunkWalk::set_identity(char* accumulators, int64_t count) const {
   const size_t size = accumulator_size();
   for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
-    instructions_.identity(operand_.op, operand_.dtype, accumulators + i * size);
+    instructions_.identity(walked_.op, walked_.dtype, accumulators + i * size);
   }
 }
 
@@ -67,21 +75,21 @@ void ChunkWalk::merge(const void* more, void* sums, int64_t count) const {
   instructions_.merge({more, 1, n, n, sums});
 }
 
-char* ChunkWalk::reduce_all(int64_t first, int64_t count) {
-  char* merged = core_.at(sums_at_ + 1);
-  for (int64_t chunk = 0; chunk < operand_.numeric.chunks(); ++chunk) {
-    const char* more = reduce(chunk, first, count);
-    if (chunk == 0)
-      std::memcpy(merged, more, static_cast<size_t>(count) * accumulator_size());
-    else
-      merge(more, merged, count);
+void ChunkWalk::reduce_all(int64_t first, int64_t count) {
+  for (int64_t chunk = 0; chunk < walked_.numeric.chunks(); ++chunk) {
+    reduce(chunk, first, count);
+    for (size_t i = 0; i < walked_.operands.size(); ++i) {
+      if (chunk == 0)
+        std::memcpy(merged(i), sums(i), static_cast<size_t>(count) * accumulator_size());
+      else
+        merge(sums(i), merged(i), count);
+    }
   }
-  return merged;
 }
 
-char* ChunkWalk::reduce(int64_t chunk, int64_t first, int64_t count) {
-  const ReducePlan& numeric = operand_.numeric;
-  set_identity(sums(), count);
+void ChunkWalk::reduce(int64_t chunk, int64_t first, int64_t count) {
+  const ReducePlan& numeric = walked_.numeric;
+  for (size_t i = 0; i < walked_.operands.size(); ++i) set_identity(sums(i), count);
   const int64_t begin = numeric.first_unit(chunk), end = numeric.first_unit(chunk + 1);
   if (numeric.last_reduced()) {
     for (int64_t r = 0; r < count; ++r) {
@@ -98,32 +106,31 @@ char* ChunkWalk::reduce(int64_t chunk, int64_t first, int64_t count) {
     }
   }
   end_tiles();
-  return sums();
 }
 
 // Brings elements to the tile that is being filled, and goes on with the next where it is full.
 void ChunkWalk::add(Segment segment) {
-  const size_t size = size_of(operand_.dtype);
+  const size_t size = size_of(walked_.dtype);
   while (segment.count > 0) {
     core_.begin_tile(tiles_);
     if (filling_.elements == 0) {
       filling_.number = tiles_;
-      if (operand_.prologue)
-        operand_.prologue->begin(place(filling_.buffer), operand_.tile_elements);
+      if (walked_.prologue)
+        walked_.prologue->begin(place(filling_.buffer), walked_.tile_elements);
       else
         core_.refill(static_cast<size_t>(filling_.buffer),
-                     static_cast<size_t>(operand_.tile_elements) * size);
+                     static_cast<size_t>(walked_.tile_elements) * size);
     }
     Segment part = segment;
-    part.count = std::min(segment.count, operand_.tile_elements - filling_.elements);
+    part.count = std::min(segment.count, walked_.tile_elements - filling_.elements);
     part.ends_run = segment.ends_run && part.count == segment.count;
-    if (operand_.prologue) {
-      operand_.prologue->bring(place(filling_.buffer), args_, part.offset, part.count,
-                               filling_.elements);
+    if (walked_.prologue) {
+      walked_.prologue->bring(place(filling_.buffer), args_, part.offset, part.count,
+                              filling_.elements);
     } else {
       std::memcpy(core_.at(static_cast<size_t>(filling_.buffer)) +
                       static_cast<size_t>(filling_.elements) * size,
-                  static_cast<const char*>(args_[operand_.argument]) +
+                  static_cast<const char*>(args_[walked_.operands[0].argument]) +
                       static_cast<size_t>(part.offset) * size,
                   static_cast<size_t>(part.count) * size);
     }
@@ -131,8 +138,8 @@ void ChunkWalk::add(Segment segment) {
     filling_.elements += part.count;
     segment.offset += part.count;
     segment.count -= part.count;
-    (operand_.numeric.last_reduced() ? segment.run_offset : segment.result) += part.count;
-    if (filling_.elements == operand_.tile_elements) tile_is_full();
+    (walked_.numeric.last_reduced() ? segment.run_offset : segment.result) += part.count;
+    if (filling_.elements == walked_.tile_elements) tile_is_full();
   }
 }
 
@@ -140,9 +147,9 @@ void ChunkWalk::add(Segment segment) {
 void ChunkWalk::tile_is_full() {
   if (brought_) consume(*brought_);
   brought_ = std::exchange(filling_, {});
-  filling_.buffer = operand_.buffers == 1 ? 0 : 1 - brought_->buffer;
+  filling_.buffer = walked_.buffers == 1 ? 0 : 1 - brought_->buffer;
   ++tiles_;
-  if (operand_.buffers == 1) {
+  if (walked_.buffers == 1) {
     consume(*brought_);
     brought_.reset();
   }
@@ -156,21 +163,29 @@ void ChunkWalk::end_tiles() {
 
 void ChunkWalk::consume(const Tile& tile) {
   core_.begin_tile(tile.number);
-  const char* elements = core_.at(static_cast<size_t>(operand_.prologue ? 0 : tile.buffer));
-  if (operand_.prologue) {
-    status_ |= operand_.prologue->compute(place(tile.buffer), args_, tile.elements);
-    elements = operand_.prologue->output(place(tile.buffer), 0);
+  if (walked_.prologue)
+    status_ |= walked_.prologue->compute(place(tile.buffer), args_, tile.elements);
+  for (size_t i = 0; i < walked_.operands.size(); ++i) {
+    if (walked_.numeric.last_reduced())
+      consume_runs(tile, i);
+    else
+      consume_rows(tile, elements_of(i, tile), sums(i));
   }
-  if (operand_.numeric.last_reduced())
-    consume_runs(tile, elements);
-  else
-    consume_rows(tile, elements);
   core_.end_tile();
   core_.begin_tile(tiles_);
 }
 
-void ChunkWalk::consume_rows(const Tile& tile, const char* elements) const {
-  const size_t size = size_of(operand_.dtype);
+const char* ChunkWalk::elements_of(size_t reduction, const Tile& tile) const {
+  const WalkedReductions::Operand& operand = walked_.operands[reduction];
+  if (!walked_.prologue) return core_.at(static_cast<size_t>(tile.buffer));
+  if (operand.result) return walked_.prologue->output(place(tile.buffer), *operand.result);
+  // The program takes single elements from where they are.
+  if (walked_.numeric.elements() == 1) return static_cast<const char*>(args_[operand.argument]);
+  return walked_.prologue->input(place(tile.buffer), operand.input);
+}
+
+void ChunkWalk::consume_rows(const Tile& tile, const char* elements, char* sums) const {
+  const size_t size = size_of(walked_.dtype);
   for (size_t i = 0; i < tile.segments.size();) {
     const Segment& segment = tile.segments[i];
     // Whole rows that follow each other are taken by one instruction.
@@ -180,32 +195,32 @@ void ChunkWalk::consume_rows(const Tile& tile, const char* elements) const {
       ++rows;
     }
     const auto columns = static_cast<size_t>(segment.count);
-    instructions_.columns(
-        {elements, rows, columns, columns,
-         core_.at(sums_at_) + static_cast<size_t>(segment.result) * accumulator_size()});
+    instructions_.columns({elements, rows, columns, columns,
+                           sums + static_cast<size_t>(segment.result) * accumulator_size()});
     elements += rows * columns * size;
     i += rows;
   }
 }
 
-void ChunkWalk::consume_runs(const Tile& tile, const char* elements) {
+void ChunkWalk::consume_runs(const Tile& tile, size_t reduction) {
+  const char* elements = elements_of(reduction, tile);
   for (const Segment& segment : tile.segments) {
-    add_run(segment, elements);
-    elements += static_cast<size_t>(segment.count) * size_of(operand_.dtype);
+    add_run(segment, elements, reduction);
+    elements += static_cast<size_t>(segment.count) * size_of(walked_.dtype);
   }
 }
 
 // Part of a run, whose elements go to the accumulators along it in turn.
-void ChunkWalk::add_run(const Segment& segment, const char* elements) {
+void ChunkWalk::add_run(const Segment& segment, const char* elements, size_t reduction) {
   const int64_t width = run_width();
-  char* along = core_.at(sums_at_ + 2);
+  char* along = core_.at(sums_at_ + 3 * reduction + 2);
   if (segment.run_offset == 0) set_identity(along, width);
   for (int64_t done = 0; done < segment.count;) {
     // NOLINTNEXTLINE(clang-analyzer-core.DivideZero): only runs come here, and they have a width.
     const int64_t at = (segment.run_offset + done) % width, left = segment.count - done;
     const int64_t rows = at == 0 && left >= width ? left / width : 1;
     const auto columns = static_cast<size_t>(std::min(width - at, left));
-    instructions_.columns({elements + static_cast<size_t>(done) * size_of(operand_.dtype),
+    instructions_.columns({elements + static_cast<size_t>(done) * size_of(walked_.dtype),
                            static_cast<size_t>(rows), columns, columns,
                            along + static_cast<size_t>(at) * accumulator_size()});
     done += rows * static_cast<int64_t>(columns);
@@ -214,7 +229,7 @@ void ChunkWalk::add_run(const Segment& segment, const char* elements) {
   int64_t sum = 0;  // as wide as any accumulator
   const auto all = static_cast<size_t>(width);
   accumulator_rows_({along, 1, all, all, &sum});
-  merge(&sum, sums() + static_cast<size_t>(segment.result) * accumulator_size(), 1);
+  merge(&sum, sums(reduction) + static_cast<size_t>(segment.result) * accumulator_size(), 1);
 }
 
 }  // namespace keel::npu

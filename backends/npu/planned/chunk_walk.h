@@ -1,7 +1,7 @@
 // ChunkWalk: a core's way through the elements of one chunk of a reduction: they are brought to
 // unified buffer tile by tile, in the order in which the numeric plan takes them, computed there
-// where something is fused before the reduction, and reduced into sums that stay on the core. One
-// thread.
+// where something is fused before the reduction, and reduced into sums that stay on the core: for
+// each of several reductions that are siblings, before the next tile. One thread.
 #ifndef KEEL_BACKENDS_NPU_PLANNED_CHUNK_WALK_H
 #define KEEL_BACKENDS_NPU_PLANNED_CHUNK_WALK_H
 
@@ -15,13 +15,18 @@
 
 namespace keel::npu {
 
-// The reduction that is walked; outlives its walks.
-struct ReducedOperand {
+// The reductions that are walked, siblings if there are several; outlives its walks.
+struct WalkedReductions {
+  // Says where one of them reads: from a result of the prologue, or from an argument, which is an
+  // input of the prologue where there is one.
+  struct Operand {
+    std::optional<size_t> result;
+    size_t argument = 0, input = 0;
+  };
   ReducePlan numeric;
   std::string op;
   DType dtype;
-  // The reduction reads an argument, or what a program makes of several.
-  size_t argument = 0;
+  std::vector<Operand> operands;  // by reduction; one without a prologue
   std::optional<BroughtProgram> prologue;
   int64_t tile_elements = 0;
   int buffers = 2;
@@ -29,18 +34,21 @@ struct ReducedOperand {
 
 class ChunkWalk {
  public:
-  ChunkWalk(const ReducedOperand& operand, Core& core, void* const* args);
+  ChunkWalk(const WalkedReductions& walked, Core& core, void* const* args);
 
-  // Results that the core can reduce at once within a tile's share of unified buffer.
+  // Results of each reduction that the core can reduce at once within a tile's share of unified
+  // buffer.
   int64_t most_results() const;
   // Claims the buffers for so many.
   void begin_block(int64_t block, int64_t results);
 
   // Reduces chunk `chunk` of `count` results from `first` on, which are in one output row unless
-  // the last axis is reduced. Returns their accumulators, on the core.
-  char* reduce(int64_t chunk, int64_t first, int64_t count);
+  // the last axis is reduced. Their accumulators are then on the core.
+  void reduce(int64_t chunk, int64_t first, int64_t count);
+  char* sums(size_t reduction) { return core_.at(sums_at_ + 3 * reduction); }
   // All chunks of them, merged in their order.
-  char* reduce_all(int64_t first, int64_t count);
+  void reduce_all(int64_t first, int64_t count);
+  char* merged(size_t reduction) { return core_.at(sums_at_ + 3 * reduction + 1); }
 
   DType accumulator() const noexcept { return accumulator_; }
   // Adds accumulators to others, in place.
@@ -70,18 +78,18 @@ class ChunkWalk {
   void tile_is_full();
   void end_tiles();
   void consume(const Tile& tile);
-  void consume_rows(const Tile& tile, const char* elements) const;
-  void consume_runs(const Tile& tile, const char* elements);
-  void add_run(const Segment& segment, const char* elements);
-  char* sums() { return core_.at(sums_at_); }
+  const char* elements_of(size_t reduction, const Tile& tile) const;
+  void consume_rows(const Tile& tile, const char* elements, char* sums) const;
+  void consume_runs(const Tile& tile, size_t reduction);
+  void add_run(const Segment& segment, const char* elements, size_t reduction);
 
-  const ReducedOperand& operand_;
+  const WalkedReductions& walked_;
   Core& core_;
   void* const* args_;
   DType accumulator_;
   ReduceInstructions instructions_;
   ReduceInstruction accumulator_rows_;
-  size_t sums_at_ = 0;  // claims: sums of a chunk, of those before, along a run
+  size_t sums_at_ = 0;  // claims of each reduction: sums of a chunk, of those before, along a run
   Tile filling_;
   std::optional<Tile> brought_;  // and not yet computed
   int64_t tiles_ = 0;

@@ -1,6 +1,6 @@
 // Reductions as planned: each core reduces its results, or its chunks of them; partial results of
 // chunks are merged as the plan says; what is fused behind the reduction follows on the core, or
-// behind the merges.
+// behind the merges. Siblings go through each tile together, and each has such results.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -27,15 +27,15 @@ constexpr int64_t kSmallestTile = 64;  // elements; the least that prices let a 
 
 class PlannedReduction final : public CoreRun {
  public:
-  PlannedReduction(const PlannedRequest& request, TilePlan plan, ReducedOperand operand)
+  PlannedReduction(const PlannedRequest& request, TilePlan plan, WalkedReductions walked)
       : CoreRun(request, std::move(plan)),
-        operand_(std::move(operand)),
+        walked_(std::move(walked)),
         result_(request.anchored.anchor().type()),
         split_(request.launch.split),
         outputs_at_(request.anchored.node().inputs().size()),
         arguments_(outputs_at_ + request.anchored.node().types().size()),
         saturates_(request.preset->saturate_f16 && result_.dtype == f16 &&
-                   operand_.numeric.elements() != 0) {
+                   walked_.numeric.elements() != 0) {
     if (request.anchored.has_epilogue()) make_epilogue(request.anchored);
   }
 
@@ -45,6 +45,8 @@ class PlannedReduction final : public CoreRun {
     written = nothing_written();
     return split_.merges ? run_chunks(core, args, written) : run_results(core, args, written);
   }
+
+  size_t reductions() const { return walked_.operands.size(); }
 
   void make_epilogue(const AnchoredNode& fused) {
     const Node& node = fused.node();
@@ -66,14 +68,15 @@ class PlannedReduction final : public CoreRun {
   std::vector<WrittenOnce> nothing_written() const {
     if (epilogue_) return epilogue_->nothing_written();
     std::vector<WrittenOnce> written;
-    written.emplace_back("output 0", operand_.numeric.results());
+    for (size_t i = 0; i < reductions(); ++i)
+      written.emplace_back("output " + std::to_string(i), walked_.numeric.results());
     return written;
   }
 
   // Calls f(first, count) for groups of neighbouring results that a core reduces at once.
   template <class F>
   void for_groups(const PlannedTile& tile, int64_t most, const F& f) const {
-    const ReducePlan& numeric = operand_.numeric;
+    const ReducePlan& numeric = walked_.numeric;
     for (int64_t r = tile.row; r < tile.end();) {
       int64_t count = std::min(most, tile.end() - r);
       if (!numeric.last_reduced()) count = std::min(count, numeric.width() - r % numeric.width());
@@ -85,7 +88,7 @@ class PlannedReduction final : public CoreRun {
   uint32_t run_results(Core& core, void* const* args, std::vector<WrittenOnce>& written) const {
     uint32_t status = 0;
     for (size_t block = 0; block < plan().cores.size(); ++block) {
-      ChunkWalk walk(operand_, core, args);
+      ChunkWalk walk(walked_, core, args);
       int64_t most = walk.most_results();
       if (epilogue_) {
         most = std::min(most,
@@ -94,13 +97,16 @@ class PlannedReduction final : public CoreRun {
       for (const PlannedTile& tile : plan().cores[block]) {
         for_groups(tile, most, [&](int64_t first, int64_t count) {
           walk.begin_block(static_cast<int64_t>(block), std::min(most, tile.rows));
-          const std::vector<char> results =
-              rounded(walk.reduce_all(first, count), walk.accumulator(), count, &status);
-          if (epilogue_)
-            status |=
-                follow(core, static_cast<int64_t>(block), args, results, first, count, written);
-          else
-            store(core, args, results, first, count, written);
+          walk.reduce_all(first, count);
+          for (size_t i = 0; i < reductions(); ++i) {
+            const std::vector<char> results =
+                rounded(walk.merged(i), walk.accumulator(), count, &status);
+            if (epilogue_)
+              status |=
+                  follow(core, static_cast<int64_t>(block), args, results, first, count, written);
+            else
+              store(core, args, {i, results.data(), first, count}, written);
+          }
         });
       }
       status |= walk.status();
@@ -117,12 +123,20 @@ class PlannedReduction final : public CoreRun {
     return results;
   }
 
-  void store(const Core& core, void* const* args, const std::vector<char>& results, int64_t first,
-             int64_t count, std::vector<WrittenOnce>& written) const {
-    written[0].write(core, first, count);
+  // Results of one of the reductions, rounded.
+  struct Results {
+    size_t reduction = 0;
+    const char* elements = nullptr;
+    int64_t first = 0, count = 0;
+  };
+
+  void store(const Core& core, void* const* args, const Results& results,
+             std::vector<WrittenOnce>& written) const {
+    written[results.reduction].write(core, results.first, results.count);
     const size_t size = size_of(result_.dtype);
-    std::memcpy(static_cast<char*>(args[outputs_at_]) + static_cast<size_t>(first) * size,
-                results.data(), static_cast<size_t>(count) * size);
+    std::memcpy(static_cast<char*>(args[outputs_at_ + results.reduction]) +
+                    static_cast<size_t>(results.first) * size,
+                results.elements, static_cast<size_t>(results.count) * size);
   }
 
   // The epilogue of results that are on the core.
@@ -143,43 +157,68 @@ class PlannedReduction final : public CoreRun {
 
   // ---- chunks that several cores share
 
-  // Partial results in memory, by chunk.
+  // Partial results of one of the reductions in memory, by chunk.
   struct Partials {
     std::vector<char> sums;
     std::vector<WrittenOnce> made;
   };
 
+  size_t accumulator_bytes() const {
+    return static_cast<size_t>(walked_.numeric.results()) * size_of(accumulator_of(walked_.dtype));
+  }
+
+  std::vector<Partials> no_partials() const {
+    const int64_t chunks = walked_.numeric.chunks();
+    std::vector<Partials> all(reductions());
+    for (Partials& partials : all) {
+      partials.sums.resize(static_cast<size_t>(chunks) * accumulator_bytes());
+      for (int64_t c = 0; c < chunks; ++c) {
+        partials.made.emplace_back("partial results of chunk " + std::to_string(c),
+                                   walked_.numeric.results());
+      }
+    }
+    return all;
+  }
+
   uint32_t run_chunks(Core& core, void* const* args, std::vector<WrittenOnce>& written) const {
     uint32_t status = 0;
-    Partials partials;
-    const int64_t results = operand_.numeric.results(), chunks = operand_.numeric.chunks();
-    const size_t size = size_of(accumulator_of(operand_.dtype));
-    const size_t row = static_cast<size_t>(results) * size;
-    partials.sums.resize(static_cast<size_t>(chunks) * row);
-    for (int64_t c = 0; c < chunks; ++c) {
-      partials.made.emplace_back("partial results of chunk " + std::to_string(c), results);
-    }
+    std::vector<Partials> partials = no_partials();
+    const size_t size = size_of(accumulator_of(walked_.dtype));
     for (size_t block = 0; block < plan().cores.size(); ++block) {
-      ChunkWalk walk(operand_, core, args);
+      ChunkWalk walk(walked_, core, args);
       const int64_t most = walk.most_results();
       for (const PlannedTile& tile : plan().cores[block]) {
         for_groups(tile, most, [&](int64_t first, int64_t count) {
           walk.begin_block(static_cast<int64_t>(block), std::min(most, tile.rows));
-          const char* sums = walk.reduce(tile.batch, first, count);
-          partials.made[static_cast<size_t>(tile.batch)].write(core, first, count);
-          std::memcpy(partials.sums.data() + static_cast<size_t>(tile.batch) * row +
-                          static_cast<size_t>(first) * size,
-                      sums, static_cast<size_t>(count) * size);
+          walk.reduce(tile.batch, first, count);
+          for (size_t i = 0; i < reductions(); ++i) {
+            partials[i].made[static_cast<size_t>(tile.batch)].write(core, first, count);
+            std::memcpy(partials[i].sums.data() +
+                            static_cast<size_t>(tile.batch) * accumulator_bytes() +
+                            static_cast<size_t>(first) * size,
+                        walk.sums(i), static_cast<size_t>(count) * size);
+          }
         });
       }
       status |= walk.status();
     }
-    for (const WrittenOnce& made : partials.made) made.require_all(core);
-    merge(core, args, partials);
+    for (size_t i = 0; i < reductions(); ++i) {
+      for (const WrittenOnce& made : partials[i].made) made.require_all(core);
+      merge(core, args, i, partials[i]);
+      status |= finish_merged(core, args, i, partials[i].sums.data(), written);
+    }
+    return status;
+  }
+
+  // Rounds the merged sums of a reduction, and follows them with what is behind it.
+  uint32_t finish_merged(Core& core, void* const* args, size_t reduction, const char* sums,
+                         std::vector<WrittenOnce>& written) const {
+    uint32_t status = 0;
+    const int64_t results = walked_.numeric.results();
     const std::vector<char> reduced =
-        rounded(partials.sums.data(), accumulator_of(operand_.dtype), results, &status);
+        rounded(sums, accumulator_of(walked_.dtype), results, &status);
     if (!epilogue_) {
-      store(core, args, reduced, 0, results, written);
+      store(core, args, {reduction, reduced.data(), 0, results}, written);
       return status;
     }
     std::vector<void*> with_results(args, args + arguments_);
@@ -190,11 +229,10 @@ class PlannedReduction final : public CoreRun {
   }
 
   // Adds the partial results to those of chunk 0, each exactly once.
-  void merge(Core& core, void* const* args, Partials& partials) const {
-    const int64_t results = operand_.numeric.results(), chunks = operand_.numeric.chunks();
-    const size_t size = size_of(accumulator_of(operand_.dtype));
-    const size_t row = static_cast<size_t>(results) * size;
-    const ChunkWalk walk(operand_, core, args);
+  void merge(Core& core, void* const* args, size_t reduction, Partials& partials) const {
+    const int64_t results = walked_.numeric.results(), chunks = walked_.numeric.chunks();
+    const size_t size = size_of(accumulator_of(walked_.dtype));
+    const ChunkWalk walk(walked_, core, args);
     std::vector<WrittenOnce> merged;
     for (int64_t c = 0; c < chunks; ++c) {
       merged.emplace_back("merges of chunk " + std::to_string(c), results);
@@ -203,19 +241,20 @@ class PlannedReduction final : public CoreRun {
       merged[static_cast<size_t>(m.batch)].write(core, m.row, m.rows);
       if (m.batch == 0) continue;
       const size_t at = static_cast<size_t>(m.row) * size;
-      walk.merge(partials.sums.data() + static_cast<size_t>(m.batch) * row + at,
+      walk.merge(partials.sums.data() + static_cast<size_t>(m.batch) * accumulator_bytes() + at,
                  partials.sums.data() + at, m.rows);
     }
     for (size_t c = 0; c < merged.size(); ++c) {
       const auto gap = merged[c].first_gap();
       if (!gap) continue;
-      core.fail("output 0", "a missed merge: the partial result " + std::to_string(*gap) +
-                                " of chunk " + std::to_string(c) + ", which " +
-                                partials.made[c].writer_of(*gap) + " left, is never added");
+      core.fail("output " + std::to_string(reduction),
+                "a missed merge: the partial result " + std::to_string(*gap) + " of chunk " +
+                    std::to_string(c) + ", which " + partials.made[c].writer_of(*gap) +
+                    " left, is never added");
     }
   }
 
-  ReducedOperand operand_;
+  WalkedReductions walked_;
   Type result_;  // of the reduction, rounded
   Split split_;
   size_t outputs_at_, arguments_;  // numbers of arguments: the first output, and of all but others
@@ -227,6 +266,24 @@ TilePlan tiles(const PlannedRequest& request) {
   return plan_reduction(request.launch, ReducePlan(request.anchored.anchor()));
 }
 
+std::vector<WalkedReductions::Operand> operands_of(const AnchoredNode& fused) {
+  std::vector<WalkedReductions::Operand> operands;
+  const std::vector<size_t>& inputs = fused.prologue_inputs();
+  size_t computed = 0;
+  for (size_t i = 0; i < fused.reductions(); ++i) {
+    WalkedReductions::Operand operand;
+    if (fused.has_prologue(i)) {
+      operand.result = computed++;
+    } else {
+      operand.argument = fused.source(i).value();
+      const auto at = std::find(inputs.begin(), inputs.end(), operand.argument);
+      operand.input = static_cast<size_t>(at - inputs.begin());
+    }
+    operands.push_back(operand);
+  }
+  return operands;
+}
+
 PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
   if (ReducePlan(request.anchored.anchor()).parts() > 1)
     return {nullptr,
@@ -234,26 +291,27 @@ PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
   const AnchoredNode& fused = request.anchored;
   const Node& reduction = fused.anchor();
   const VectorWork& work = request.launch.split.work;
-  ReducedOperand operand{.numeric = ReducePlan(reduction),
-                         .op = reduction.op_name(),
-                         .dtype = reduction.input(0).dtype(),
-                         .prologue = std::nullopt,
-                         .tile_elements = work.tile_elements,
-                         .buffers = work.double_buffer ? 2 : 1};
-  if (!fused.has_prologue(0)) {
-    operand.argument = fused.source(0).value();
-  } else {
+  WalkedReductions walked{.numeric = ReducePlan(reduction),
+                          .op = reduction.op_name(),
+                          .dtype = reduction.input(0).dtype(),
+                          .operands = operands_of(fused),
+                          .prologue = std::nullopt,
+                          .tile_elements = work.tile_elements,
+                          .buffers = work.double_buffer ? 2 : 1};
+  const bool computes = std::any_of(walked.operands.begin(), walked.operands.end(),
+                                    [](const auto& operand) { return operand.result.has_value(); });
+  if (computes) {
     const std::unique_ptr<Graph> graph = fused.prologue_graph();
     TileProgram program(*graph, vector::instruction_lookup(request.preset->saturate_f16));
-    std::vector<BroughtOperand> inputs;
+    std::vector<BroughtOperand> inputs, outputs;
     for (const size_t i : fused.prologue_inputs())
       inputs.push_back({i, fused.node().input(i).type()});
-    const Type made = graph->outputs()[0].type();
-    operand.prologue.emplace(std::move(program), made.shape, std::move(inputs),
-                             std::vector<BroughtOperand>{{std::nullopt, made}},
-                             static_cast<int64_t>(instructions_of(fused.prologue()).size()));
+    for (const Value& v : graph->outputs()) outputs.push_back({std::nullopt, v.type()});
+    const Shape made = graph->outputs()[0].shape();
+    walked.prologue.emplace(std::move(program), made, std::move(inputs), std::move(outputs),
+                            static_cast<int64_t>(instructions_of(fused.prologue()).size()));
   }
-  return {std::make_shared<PlannedReduction>(request, std::move(plan), std::move(operand)), ""};
+  return {std::make_shared<PlannedReduction>(request, std::move(plan), std::move(walked)), ""};
 }
 
 }  // namespace

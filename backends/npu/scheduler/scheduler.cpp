@@ -241,7 +241,7 @@ Support pays(const Preset& preset, const AnchoredNode& fused, const KernelEntry&
   };
   const int64_t together = total_ns(entry.work({preset, fused, {}}).splits);
   int64_t separate = 0;
-  for (size_t part = 0; part < 3; ++part) {
+  for (size_t part = 0; part < 2 + fused.reductions(); ++part) {
     const std::vector<Split> splits = entry.apart(preset, fused, part);
     if (!splits.empty()) separate += total_ns(splits);
   }

@@ -333,6 +333,49 @@ TEST_CASE("npu planned: which ops are carried out") {
   }
 }
 
+TEST_CASE("npu planned: reductions that are siblings are carried out together") {
+  struct Case {
+    Shape shape;
+    std::vector<int64_t> axes;
+  };
+  const Case cases[] = {{{1, 1}, {0}},
+                        {{100, 10}, {0}},
+                        {{100, 10}, {1}},
+                        {{64, 513}, {1}},
+                        {{3, 40000}, {1}},
+                        {{400000}, {0}},
+                        {{5000, 3}, {0}},
+                        {{20, 28, 28, 16}, {0, 1, 2}},
+                        {{4, 300, 5, 60}, {1, 3}},
+                        {{2, 9001}, {0}}};
+  const auto preset = std::make_shared<const Preset>(load_preset("ascend910b1"));
+  const NpuLibrary library(preset);
+  Launches launches;
+  int joined = 0, merged = 0;
+  for (const Case& each : cases) {
+    for (const DType dtype : {f32, f16, bf16, i32}) {
+      CAPTURE(to_string(each.shape));
+      CAPTURE(std::string(name_of(dtype)));
+      Graph graph;
+      const Value x = graph.input("x", dtype, each.shape);
+      const Value y = graph.input("y", dtype, each.shape);
+      graph.set_outputs({sum(x, each.axes), sum(x * y, each.axes), sum(square(x - y), each.axes)});
+      const auto supports = [&](const Node& node) { return library.supports(node); };
+      const std::unique_ptr<Graph> fused = fuse(graph, supports);
+      for (const Node& node : fused->nodes()) {
+        if (node.has(kSource | kView) || AnchoredNode(node).reductions() == 1) continue;
+        ++joined;
+        merged += schedule(*preset, AnchoredNode(node), {}).split.merges ? 1 : 0;
+        CHECK(compare(preset, {}, node, 3, &launches).empty());
+        CHECK(compare(preset, {.cap = 1}, node, 4, &launches).empty());
+      }
+    }
+  }
+  CHECK(joined > 20);
+  CHECK(merged > 0);
+  CHECK(launches.planned == 2 * joined);
+}
+
 TEST_CASE("npu planned: a tile that is too large for its buffer is found") {
   Planned add;
   const Value x = add.graph.input("x", f32, {100000});

@@ -180,9 +180,26 @@ TEST_CASE("fuse reductions: what is read elsewhere or differs in shape stays apa
   apart(
       [](Graph&, Value x) {
         const Value e = keel::exp(x);
-        return keel::Values{keel::sum(e * 2.0f), keel::matmul(e, x)};
+        return keel::Values{keel::sum(e * 2.0f), keel::matmul(e + 1.0f, x)};
       },
       "it has other results, too");
+}
+
+TEST_CASE("fuse reductions: of what has other results a part is computed with the reduction") {
+  Graph g;
+  const Value x = g.input("x", keel::f32, {4, 4});
+  const Value e = keel::exp(x);
+  g.set_outputs({keel::sum(e * 2.0f), keel::matmul(e, x)});
+  const auto result = fused(g);
+  CHECK(has_prologue(only_reduction(*result)));
+  const keel_test::Feeds feeds{{"x", ramp({4, 4}, -1, 0.11)}};
+  CHECK(all_bit_equal(evaluate(g, feeds), evaluate(*result, feeds)));
+  // A backend that declines it has the cluster whole.
+  FuseReport report;
+  const auto whole = fused(g, keel_test::with_anchors(keel::kProduct), &report);
+  CHECK(count_reductions(*whole) == 0);
+  CHECK(reports(report, "it has other results, too"));
+  CHECK(all_bit_equal(evaluate(g, feeds), evaluate(*whole, feeds)));
 }
 
 TEST_CASE("fuse reductions: of two reductions that one cluster reads the later takes it") {
