@@ -248,7 +248,7 @@ TEST_CASE("sibling reductions: batch norm keeps its digits whatever the mean and
       // Sums of equal values round the same way each time.
       CHECK(got[1].at(i) == doctest::Approx(means[at]).epsilon(5e-5));
       CHECK(got[2].at(i) >= 0);
-      // What is lost of the variance is what the mean, rounded as its sum is, lies off the centre.
+      // The variance loses no more than what the mean, rounded as its sum is, lies off the centre.
       CHECK(std::abs(got[2].at(i) - variances[at]) <= 1e-5 * variances[at] + 1e-9);
       const double root = std::sqrt(variances[at] + 1e-5);
       for (int64_t row = 0; row < kRows; row += 7) {

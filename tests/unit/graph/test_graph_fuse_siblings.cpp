@@ -309,7 +309,7 @@ TEST_CASE("fuse siblings: the backend may decline them and takes what it takes")
   FuseReport report;
   CHECK(joined(*fused(g, at_most(1), &report)).empty());
   CHECK(reports(report, "(sum) -> %3 (sum): the backend declines: too many"));
-  // What is left over of the first is joined among itself.
+  // The rest of what the first would join is joined among itself.
   CHECK(joined(*fused(g, at_most(2))) == std::vector<size_t>{2, 2});
   for (const size_t most : {1, 2, 3, 4}) check_results(g, *fused(g, at_most(most)));
 }
