@@ -3,7 +3,6 @@
 #include <set>
 
 #include "keel/core/base/environment.h"
-#include "keel/core/base/random.h"
 #include "keel/data/pipeline/stages.h"
 
 namespace keel {
@@ -162,13 +161,11 @@ class ZipStage final : public Stage {
     for (const StagePtr& part : parts_) readers.push_back(part->open(pass));
     return std::make_unique<ZippedReader>(std::move(readers), widths());
   }
+  // Cursors count the items of the first part. Where the parts' batches differ, that says how far
+  // the others are for the same batch sizes alone, which the key then asks for.
   uint64_t order_key(uint64_t round) const override {
-    uint64_t key = 0;
-    for (const StagePtr& part : parts_) {
-      const uint64_t own = part->order_key(round);
-      if (key != 0 || own != 0) key = fold_key(key, own);
-    }
-    return key;
+    const uint64_t key = joint_order_key(parts_, round);
+    return have_equal_batches(parts_) ? key : fold_batch_sizes(key, parts_);
   }
   int64_t items_per_element() const override { return parts_[0]->items_per_element(); }
   std::optional<int64_t> dropped_items() const override { return std::nullopt; }

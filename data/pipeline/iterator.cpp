@@ -133,7 +133,8 @@ void DatasetIterator::restore(const Cursor& cursor) {
   }
   const uint64_t key = s.stage->order_key(static_cast<uint64_t>(cursor.epoch));
   if (cursor != Cursor{} && cursor.key != key) {
-    throw cursor_error("key", std::to_string(key) + ", as this dataset shuffles",
+    throw cursor_error("key",
+                       std::to_string(key) + ", as this dataset shuffles and batches what it joins",
                        std::to_string(cursor.key));
   }
   s.reader.reset();

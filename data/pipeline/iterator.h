@@ -4,7 +4,7 @@
 //
 // In a cursor, epoch counts the passes of a repeat that ends the chain (0 without one), position
 // the items that went into the elements of this pass (so that a cursor survives another batch
-// size), and key is the shuffle's. Used by one thread.
+// size), and key is the shuffle's and that of joined batches (data/README.md). Used by one thread.
 #ifndef KEEL_DATA_PIPELINE_ITERATOR_H
 #define KEEL_DATA_PIPELINE_ITERATOR_H
 

@@ -3,10 +3,13 @@
 #include <limits>
 
 #include "keel/core/base/checked.h"
+#include "keel/core/base/random.h"
 #include "keel/data/pipeline/stages.h"
 
 namespace keel {
 namespace {
+
+constexpr uint64_t kRepeatKey = 0x72657065;
 
 class RepeatStage final : public DerivedStage {
  public:
@@ -14,9 +17,14 @@ class RepeatStage final : public DerivedStage {
       : DerivedStage(std::move(from)), times_(times) {}
 
   const std::optional<int64_t>& times() const noexcept { return times_; }
-  // Passes are numbered through, so that no two of them shuffle alike.
+  // The passes of all outer passes are numbered through, so that no two of them shuffle alike.
+  // Where an outer pass has no known number of them, or the numbers would not fit, each outer pass
+  // but the first one begins at a number drawn from all of 64 bits, far from those of the others.
   uint64_t first_round(uint64_t round) const {
-    return times_ ? round * static_cast<uint64_t>(*times_) : round;
+    if (round == 0) return 0;
+    const auto times = static_cast<uint64_t>(times_.value_or(0));
+    const bool numbered = times_ && times <= std::numeric_limits<uint64_t>::max() / (round + 1);
+    return numbered ? round * times : fold_key(kRepeatKey, round);
   }
 
   StagePtr on(StagePtr from) const override { return make_repeat_stage(std::move(from), times_); }

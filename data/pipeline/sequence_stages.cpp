@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "keel/core/base/checked.h"
-#include "keel/core/base/random.h"
 #include "keel/data/pipeline/stages.h"
 
 namespace keel {
@@ -84,13 +83,19 @@ class SequenceStage : public Stage {
   const std::vector<StagePtr>& parts() const noexcept { return parts_; }
   std::optional<int64_t> size() const override { return sum(&Stage::size); }
   std::optional<int64_t> dropped_items() const override { return sum(&Stage::dropped_items); }
+  // Where a part of batches begins depends on how many items the batches of the others leave out or
+  // take in turns, so that a number of items names no place for another batch size: the key lets
+  // only cursors of the same batch sizes in.
   uint64_t order_key(uint64_t round) const override {
-    uint64_t key = 0;
-    for (const StagePtr& part : parts_) {
-      const uint64_t own = part->order_key(round);
-      if (key != 0 || own != 0) key = fold_key(key, own);
-    }
-    return key;
+    const uint64_t key = joint_order_key(parts_, round);
+    const bool has_batches = std::any_of(parts_.begin(), parts_.end(), [](const StagePtr& part) {
+      return part->items_per_element() > 1;
+    });
+    return has_batches ? fold_batch_sizes(key, parts_) : key;
+  }
+  // Where the parts' batches differ, cursors count elements.
+  int64_t items_per_element() const override {
+    return have_equal_batches(parts_) ? parts_[0]->items_per_element() : 1;
   }
 
  private:

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "keel/core/base/random.h"
+
 namespace keel {
 
 int64_t IndexedReader::read(int64_t count, const FieldAddresses& out) {
@@ -32,6 +34,27 @@ bool IndexedReader::locate(std::span<const int64_t>, FieldAddresses*) const { re
 
 std::unique_ptr<IndexedReader> Stage::open_indexed(const PassContext&) const {
   throw Error({.op = "dataset", .message = "the items of this stage come in order only"});
+}
+
+uint64_t joint_order_key(const std::vector<StagePtr>& parts, uint64_t round) {
+  uint64_t key = 0;
+  for (const StagePtr& part : parts) {
+    const uint64_t own = part->order_key(round);
+    if (key != 0 || own != 0) key = fold_key(key, own);
+  }
+  return key;
+}
+
+bool have_equal_batches(const std::vector<StagePtr>& parts) {
+  return std::all_of(parts.begin(), parts.end(), [&](const StagePtr& part) {
+    return part->items_per_element() == parts[0]->items_per_element();
+  });
+}
+
+uint64_t fold_batch_sizes(uint64_t key, const std::vector<StagePtr>& parts) {
+  for (const StagePtr& part : parts)
+    key = fold_key(key, static_cast<uint64_t>(part->items_per_element()));
+  return key;
 }
 
 }  // namespace keel

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "keel/data/pipeline/item.h"
 
@@ -108,6 +109,13 @@ class Stage {
 };
 
 using StagePtr = std::shared_ptr<const Stage>;
+
+// For stages made of several others: the order_key of all of them together.
+uint64_t joint_order_key(const std::vector<StagePtr>& parts, uint64_t round);
+// Says whether an element of each part is made of the same number of items.
+bool have_equal_batches(const std::vector<StagePtr>& parts);
+// Returns a key that differs where these numbers do.
+uint64_t fold_batch_sizes(uint64_t key, const std::vector<StagePtr>& parts);
 
 // A stage behind another one: what it does not say itself is as in the stage before.
 class DerivedStage : public Stage {
