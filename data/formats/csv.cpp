@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "keel/core/base/checked.h"
 #include "keel/core/base/environment.h"
@@ -14,6 +15,7 @@
 #include "keel/core/base/printable.h"
 #include "keel/core/base/read_budget.h"
 #include "keel/core/tensor/convert.h"
+#include "keel/data/formats/csv_table.h"
 #include "keel/data/formats/lazy_tensor.h"
 
 namespace keel {
@@ -116,9 +118,10 @@ class CsvScanner {
       return true;
     }
   }
+  // The line that the last record began at.
+  int64_t line() const { return first_line_; }
   Error error(const std::string& message) const {
-    return Error(
-        {.op = path_, .argument = "line " + std::to_string(first_line_), .message = message});
+    return Error({.op = path_, .argument = "line " + std::to_string(line()), .message = message});
   }
 
  private:
@@ -168,35 +171,69 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
+// Holds what a text says: a number, or nothing where it is none or its dtype does not hold it.
 template <class Number>
-std::optional<Number> parse_whole(std::string_view text) {
+struct Parsed {
+  std::optional<Number> value;
+  bool too_large = false;  // a float that is finite in the text, and infinite in the dtype
+  bool is_byte = false;    // the number in the text is whole and from 0 to 255
+};
+
+// Says of a decimal number outside of double's range on which side that is: it is far below 1 or
+// far above. REQUIRES a number that from_chars has read to its end.
+bool is_below_one(std::string_view text) {
+  const size_t mark = std::min(text.size(), text.find_first_of("eE"));
+  const std::string_view digits = text.substr(0, mark);
+  const std::string_view exponent = text.substr(std::min(text.size(), mark + 1));
+  const auto point = static_cast<int64_t>(std::min(digits.size(), digits.find('.')));
+  const auto first = static_cast<int64_t>(digits.find_first_of("123456789"));
+  // How many digits the number has in front of its point, without an exponent.
+  const int64_t whole = first < point ? point - first : point - first + 1;
+  int64_t power = 0;
+  const bool plus = exponent.starts_with('+');
+  const auto read =
+      std::from_chars(exponent.data() + (plus ? 1 : 0), exponent.data() + exponent.size(), power);
+  if (read.ec == std::errc::result_out_of_range) return exponent.starts_with('-');
+  return power < -whole;
+}
+
+template <class Number>
+Parsed<Number> parse_whole(std::string_view text) {
   if (text.starts_with('+')) {
     text.remove_prefix(1);
-    if (text.starts_with('-')) return std::nullopt;
+    if (text.starts_with('-')) return {};
   }
   Number value{};
   const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || result.ec != std::errc() || result.ptr != text.data() + text.size())
-    return std::nullopt;
-  return value;
+  if (text.empty() || result.ptr != text.data() + text.size()) return {};
+  if (result.ec == std::errc()) return {value};
+  if constexpr (std::is_floating_point_v<Number>) {
+    if (!is_below_one(text)) return {.value = {}, .too_large = true};
+    return {text.starts_with('-') ? Number{-0.0} : Number{0}};
+  }
+  return {};
 }
 
+bool is_byte(double number) { return number >= 0 && number <= 255 && number == std::floor(number); }
+
 template <class T>
-std::optional<T> parse_cell(std::string_view text) {
+Parsed<T> parse_cell(std::string_view text) {
   if constexpr (std::is_same_v<T, bool>) {
-    if (text == "1" || text == "true") return true;
-    if (text == "0" || text == "false") return false;
-    return std::nullopt;
+    if (text == "1" || text == "true") return {true};
+    if (text == "0" || text == "false") return {false};
+    return {};
   } else if constexpr (std::is_integral_v<T>) {
-    return parse_whole<T>(text);
+    Parsed<T> parsed = parse_whole<T>(text);
+    parsed.is_byte = parsed.value && std::in_range<uint8_t>(*parsed.value);
+    return parsed;
   } else {
-    const auto value = parse_whole<double>(text);
-    if (!value) return std::nullopt;
-    const T converted = convert_element<T>(*value);
+    const Parsed<double> parsed = parse_whole<double>(text);
+    if (!parsed.value) return {.value = {}, .too_large = parsed.too_large};
+    const T converted = convert_element<T>(*parsed.value);
     // A number is never taken for infinity because it is too large.
-    if (std::isfinite(*value) && !std::isfinite(convert_element<double>(converted)))
-      return std::nullopt;
-    return converted;
+    if (std::isfinite(*parsed.value) && !std::isfinite(convert_element<double>(converted)))
+      return {.value = {}, .too_large = true};
+    return {.value = converted, .is_byte = is_byte(*parsed.value)};
   }
 }
 
@@ -214,6 +251,7 @@ struct Column {
   std::vector<size_t> places;
   Tensor tensor = {};
   std::byte* next = nullptr;
+  bool are_bytes = true;
 
   Shape shape(int64_t rows) const {
     Shape shape{rows};
@@ -228,17 +266,18 @@ struct Column {
               const CsvScanner& scanner) {
     visit_dtype(field.dtype, [&]<class T>() {
       for (const size_t place : places) {
-        const auto value = parse_cell<T>(trimmed(cells[place]));
-        if (!value || (field.finite && !is_finite(*value)))
-          throw scanner.error("column '" + names[place] + "': " + refusal(cells[place]));
-        std::memcpy(next, &*value, sizeof(T));
+        const Parsed<T> parsed = parse_cell<T>(trimmed(cells[place]));
+        if (!parsed.value || (field.finite && !is_finite(*parsed.value))) {
+          throw scanner.error("column '" + names[place] +
+                              "': " + refusal(cells[place], parsed.too_large));
+        }
+        are_bytes = are_bytes && parsed.is_byte;
+        std::memcpy(next, &*parsed.value, sizeof(T));
         next += sizeof(T);
       }
     });
   }
-  std::string refusal(std::string_view cell) const {
-    const auto number = parse_whole<double>(trimmed(cell));
-    const bool too_large = is_float(field.dtype) && number && std::isfinite(*number);
+  std::string refusal(std::string_view cell, bool too_large) const {
     return std::string("expected ") + (field.finite ? "a finite " : "") + name_of(field.dtype) +
            ", got '" + printable(cell, 40) + (too_large ? "', which is too large for it" : "'");
   }
@@ -338,10 +377,17 @@ std::vector<std::string> csv_columns(const std::string& path, const CsvOptions& 
   return read_names(scanner, cells, path, options);
 }
 
+int64_t line_of_record(const std::string& path, int64_t record) {
+  const InputFile file(path);
+  CsvScanner scanner(file, CsvOptions().separator);
+  Record cells;
+  while (record >= 0 && scanner.next(cells)) --record;
+  return scanner.line();
+}
+
 // The file is read twice, so that the tensors are made once, at their size.
-std::vector<std::pair<std::string, Tensor>> read_csv(const std::string& path,
-                                                     const std::vector<CsvField>& fields,
-                                                     const CsvOptions& options) {
+CsvTable read_csv_table(const std::string& path, const std::vector<CsvField>& fields,
+                        const CsvOptions& options) {
   if (fields.empty())
     throw Error({.op = path, .argument = "fields", .expected = "at least one", .got = "none"});
   const InputFile file(path);
@@ -363,9 +409,18 @@ std::vector<std::pair<std::string, Tensor>> read_csv(const std::string& path,
   }
   if (row != rows || there)
     throw Error({.op = path, .message = "the file changed while it was read"});
-  std::vector<std::pair<std::string, Tensor>> tensors;
-  for (const Column& column : columns) tensors.emplace_back(column.field.name, column.tensor);
-  return tensors;
+  CsvTable table;
+  for (const Column& column : columns) {
+    table.fields.emplace_back(column.field.name, column.tensor);
+    table.are_bytes.push_back(column.are_bytes);
+  }
+  return table;
+}
+
+std::vector<std::pair<std::string, Tensor>> read_csv(const std::string& path,
+                                                     const std::vector<CsvField>& fields,
+                                                     const CsvOptions& options) {
+  return read_csv_table(path, fields, options).fields;
 }
 
 }  // namespace keel

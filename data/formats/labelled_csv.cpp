@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "keel/core/base/random.h"
-#include "keel/data/formats/csv.h"
+#include "keel/data/formats/csv_table.h"
 
 namespace keel {
 namespace {
@@ -16,8 +16,11 @@ constexpr int64_t kMostClasses = 256;
 constexpr int64_t kTestShare = 5;  // one row in so many
 constexpr uint64_t kTestKey = 0x63737600;
 
+// The error names the line of the file; the header is its first record.
 Error row_error(const std::string& path, int64_t row, const std::string& message) {
-  return Error({.op = path, .argument = "row " + std::to_string(row + 1), .message = message});
+  return Error({.op = path,
+                .argument = "line " + std::to_string(line_of_record(path, row + 1)),
+                .message = message});
 }
 
 Tensor classes_of(const Tensor& column, const std::string& path, const std::string& label) {
@@ -34,14 +37,6 @@ Tensor classes_of(const Tensor& column, const std::string& path, const std::stri
     out[row] = static_cast<uint8_t>(values[row]);
   }
   return classes;
-}
-
-bool is_byte(float value) { return value >= 0 && value <= 255 && value == std::floor(value); }
-
-// Bytes where all are, else as they are.
-Tensor numbers_of(const Tensor& table) {
-  const auto values = table.data<float>();
-  return std::all_of(values.begin(), values.end(), is_byte) ? table.cast(u8) : table;
 }
 
 Tensor rows_of(const Tensor& table, std::span<const size_t> rows) {
@@ -68,18 +63,20 @@ LabelledSplits load_labelled_csv(const std::string& path, const std::string& lab
          .expected = "columns beside '" + label + "', with the numbers to tell its classes by",
          .got = "none"});
   }
-  const auto fields = read_csv(path,
-                               {{.name = "label", .dtype = i64, .columns = {label}},
-                                {.name = "numbers", .dtype = f32, .columns = {}, .finite = true}},
-                               {.max_bytes = max_bytes});
-  const Tensor classes = classes_of(fields[0].second, path, label);
+  const CsvTable table =
+      read_csv_table(path,
+                     {{.name = "label", .dtype = i64, .columns = {label}},
+                      {.name = "numbers", .dtype = f32, .columns = {}, .finite = true}},
+                     {.max_bytes = max_bytes});
+  const Tensor classes = classes_of(table.fields[0].second, path, label);
   const int64_t count = classes.num_elements();
   if (count < 2) {
     throw Error({.op = path,
                  .expected = "at least 2 rows, one to train on and one for the test",
                  .got = std::to_string(count)});
   }
-  const Tensor numbers = numbers_of(fields[1].second);
+  const Tensor& written = table.fields[1].second;
+  const Tensor numbers = table.are_bytes[1] ? written.cast(u8) : written;
   const int64_t width = numbers.shape()[1];
   const auto side = static_cast<int64_t>(std::llround(std::sqrt(static_cast<double>(width))));
   const bool square = numbers.dtype() == u8 && side > 1 && side * side == width;

@@ -252,7 +252,7 @@ TEST_CASE("labelled csv: classes beyond a byte numbers that are none and too few
     const std::string path = folder.write("t.csv", text);
     CHECK(contains(error_of([&] { load_labelled_csv(path, "y"); }), part));
   };
-  refused("y,x\n1,2\n256,3\n", "row 2");
+  refused("y,x\n1,2\n256,3\n", "line 3");
   refused("y,x\n-1,2\n0,3\n", "got -1");
   refused("y,x\n1,2\n0,nan\n", "line 3: column 'x': expected a finite f32, got 'nan'");
   refused("y,x\n1,2\n\n0,-inf\n", "line 4: column 'x': expected a finite f32, got '-inf'");
