@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "keel/core/base/printable.h"
 #include "keel/core/base/random.h"
@@ -10,6 +9,7 @@
 #include "keel/graph/control/control_flow.h"
 #include "keel/graph/ir/emit.h"
 #include "keel/graph/ir/op_table.h"
+#include "keel/graph/ir/random_range.h"
 #include "keel/graph/ir/sample.h"
 #include "keel/ops/elementwise.h"
 
@@ -92,15 +92,12 @@ void require_first(const InferContext& c, int64_t first) {
 
 void check_uniform(const InferContext& c, DType dtype, double a, double b) {
   require_float(c, dtype);
-  if (!std::isfinite(a) || !std::isfinite(b) || a > b) {
-    c.fail("range", "finite low <= high", "[" + printable(a) + ", " + printable(b) + ")");
-  }
+  require_random_range(c.op.name, "uniform", a, b);
 }
 
 void check_normal(const InferContext& c, DType dtype, double a, double b) {
   require_float(c, dtype);
-  if (!std::isfinite(a)) c.fail("mean", "a finite number", printable(a));
-  if (!std::isfinite(b) || b < 0) c.fail("deviation", "a finite number >= 0", printable(b));
+  require_random_range(c.op.name, "normal", a, b);
 }
 
 void check_bernoulli(const InferContext& c, DType dtype, double a, double) {

@@ -11,6 +11,7 @@
 #include "keel/core/base/printable.h"
 #include "keel/core/base/random.h"
 #include "keel/core/tensor/convert.h"
+#include "keel/graph/ir/random_range.h"
 
 namespace keel {
 namespace {
@@ -106,20 +107,9 @@ void require_initializer(const std::string& kind, DType dtype, double a, double 
                  .expected = "a float dtype for " + kind,
                  .got = name_of(dtype)});
   }
-  const bool finite = std::isfinite(a) && std::isfinite(b);
-  const auto require = [&](bool fits, const char* argument, const char* expected,
-                           const std::string& got) {
-    if (fits) return;
-    throw Error({.op = kind, .argument = argument, .expected = expected, .got = got});
-  };
-  if (kind == "orthogonal")
-    return require(std::isfinite(a), "gain", "a finite number", printable(a));
-  if (kind == "uniform") {
-    return require(finite && a <= b, "range", "finite low <= high",
-                   "[" + printable(a) + ", " + printable(b) + ")");
-  }
-  require(std::isfinite(a), "mean", "a finite number", printable(a));
-  require(finite && b >= 0, "deviation", "a finite number >= 0", printable(b));
+  if (kind != "orthogonal") return require_random_range(kind, kind, a, b);
+  if (std::isfinite(a)) return;
+  throw Error({.op = kind, .argument = "gain", .expected = "a finite number", .got = printable(a)});
 }
 
 Tensor initial_value(const Initializer& init, uint64_t key) {
