@@ -469,14 +469,19 @@ Conv2dAttributes completed(Conv2dAttributes a) {
   return a;
 }
 
-Attributes gradient_attributes(const Conv2dAttributes& options, const std::vector<int64_t>& size) {
+}  // namespace
+
+Attributes conv2d_attributes(const Conv2dAttributes& options) {
+  return Attributes::of(completed(options));
+}
+
+Attributes conv2d_gradient_attributes(const Conv2dAttributes& options,
+                                      const std::vector<int64_t>& size) {
   Conv2dGradientAttributes a;
   static_cast<Conv2dAttributes&>(a) = completed(options);
   a.size = size;
   return Attributes::of(std::move(a));
 }
-
-}  // namespace
 
 void register_conv(OpTable& table) {
   OpDef op;
@@ -518,17 +523,18 @@ void register_conv(OpTable& table) {
 }
 
 Value conv2d(Operand x, Operand weights, const Conv2dAttributes& options, CallSite site) {
-  return emit("conv2d", {x, weights}, Attributes::of(completed(options)), site);
+  return emit("conv2d", {x, weights}, conv2d_attributes(options), site);
 }
 
 Value conv2d_input_gradient(Operand dy, Operand weights, const Conv2dAttributes& options,
                             const std::vector<int64_t>& size, CallSite site) {
-  return emit("conv2d_input_gradient", {dy, weights}, gradient_attributes(options, size), site);
+  return emit("conv2d_input_gradient", {dy, weights}, conv2d_gradient_attributes(options, size),
+              site);
 }
 
 Value conv2d_weight_gradient(Operand x, Operand dy, const std::vector<int64_t>& size,
                              const Conv2dAttributes& options, CallSite site) {
-  return emit("conv2d_weight_gradient", {x, dy}, gradient_attributes(options, size), site);
+  return emit("conv2d_weight_gradient", {x, dy}, conv2d_gradient_attributes(options, size), site);
 }
 
 }  // namespace keel

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "keel/ops/conv.h"
 #include "keel/ops/window_rules.h"
@@ -31,6 +32,11 @@ inline Shape weight_shape(const WeightAxes& axes, Pair size, int64_t in, int64_t
   dims[axes.out] = out;
   return Shape(dims);
 }
+
+// Attributes of the nodes that conv2d and its gradients add for the options.
+Attributes conv2d_attributes(const Conv2dAttributes& options);
+Attributes conv2d_gradient_attributes(const Conv2dAttributes& options,
+                                      const std::vector<int64_t>& size);
 
 inline WindowSettings window_settings(const Conv2dAttributes& a) {
   return {a.stride, a.dilation, a.padding, a.pads};

@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "keel/core/base/error.h"
+#include "keel/graph/ir/called_as.h"
+#include "keel/ops/conv_rules.h"
 #include "keel/ops/shape.h"
 #include "keel/ops/window_rules.h"
 
@@ -10,7 +12,12 @@ namespace keel {
 
 Value conv_transpose2d(Operand x, Operand weights, const Conv2dAttributes& options,
                        const std::vector<int64_t>& size, CallSite site) {
-  return conv2d_input_gradient(x, weights, options, size, site);
+  const CallSite line = line_of(x, site);
+  const Type images = require_value(x, "conv_transpose2d", "x", line).type();
+  const Type kernels = require_value(weights, "conv_transpose2d", "weights", line).type();
+  require_operands_of("conv2d_input_gradient", {"conv_transpose2d", {"x", "weights"}},
+                      {images, kernels}, conv2d_gradient_attributes(options, size), line);
+  return conv2d_input_gradient(x, weights, options, size, line);
 }
 
 Value conv1d(Operand x, Operand weights, Conv1dOptions options, CallSite site) {
@@ -36,9 +43,15 @@ Value conv1d(Operand x, Operand weights, Conv1dOptions options, CallSite site) {
                      .layout = first ? kChannelsFirst : kChannelsLast,
                      .wide = options.wide};
   if (padded) a.pads.insert(a.pads.begin(), {0, 0});
-  const int64_t row = first ? 2 : 1;
+  const int64_t row = first ? 2 : 1, kernel_row = first ? 2 : 0;
+  const auto of_one_row = [](const Value& v, int64_t axis) {
+    return Type{v.dtype(), v.shape().with_inserted(static_cast<size_t>(axis), 1)};
+  };
+  require_operands_of("conv2d", {"conv1d, as a conv2d of one row", {"x", "weights"}},
+                      {of_one_row(sequences, row), of_one_row(kernels, kernel_row)},
+                      conv2d_attributes(a), line);
   const Value y = conv2d(expand_dims(sequences, {row}, line),
-                         expand_dims(kernels, {first ? 2 : 0}, line), a, line);
+                         expand_dims(kernels, {kernel_row}, line), a, line);
   return squeeze(y, {row}, line);
 }
 
