@@ -18,6 +18,13 @@ Value difference(const char* op, const Operand& prediction, const Operand& targe
   return sub(prediction, same_floats(op, "prediction", prediction, "target", target, line), line);
 }
 
+// Says of each row of logits [batch, classes] whether no logit is NaN: max passes NaN on, and NaN
+// equals nothing.
+Value holds_no_nan(Value logits, CallSite line) {
+  const Value largest = max(logits, {-1}, false, line);
+  return equal(largest, largest, line);
+}
+
 }  // namespace
 
 Value mean_squared_error(Operand prediction, Operand target, CallSite site) {
@@ -72,7 +79,8 @@ Value accuracy(Operand logits, Operand ids, CallSite site) {
                  .site = line});
   }
   const Value hits = equal(best, cast(wanted, i64, line), line);
-  return mean_of(cast(hits, f32, line), line);
+  const Value right = logical_and(hits, holds_no_nan(logits.value(), line), line);
+  return mean_of(cast(right, f32, line), line);
 }
 
 Value top_k_hits(Operand logits, Operand ids, int64_t k, CallSite site) {
@@ -94,7 +102,8 @@ Value top_k_hits(Operand logits, Operand ids, int64_t k, CallSite site) {
   const Value column = expand_dims(cast(wanted, i64, line), {1}, line);
   // At most one of the k is the id.
   const Value hits = equal(top_k(scores, k, -1, line).indices, column, line);
-  return sum(cast(hits, f32, line), {1}, false, line);
+  const Value among = sum(cast(hits, f32, line), {1}, false, line);
+  return select(holds_no_nan(scores, line), among, 0, line);
 }
 
 Value top_k_accuracy(Operand logits, Operand ids, int64_t k, CallSite site) {

@@ -29,11 +29,11 @@ KEEL_API Value hinge_loss(Operand scores, Operand labels, CallSite site = {});
 KEEL_API Value nll_loss(Operand log_probabilities, Operand ids, CallSite site = {});
 KEEL_API Value kl_divergence_loss(Operand log_probabilities, Operand targets, CallSite site = {});
 // Returns how often the largest of logits [batch, classes] is at the class id [batch]: f32 scalar
-// in [0, 1]; the first of several largest counts.
+// in [0, 1]. The first of several largest counts, and a row that holds NaN is wrong for every id.
 KEEL_API Value accuracy(Operand logits, Operand ids, CallSite site = {});
 // Returns for each row whether its class id is among those of the k largest logits, 1 or 0 as f32
-// [batch], and how often it is; the first of several that are equal count, as in top_k. k is at
-// least 1 and at most the number of classes.
+// [batch], and how often it is; the first of several that are equal count, as in top_k, and a row
+// that holds NaN is wrong. k is at least 1 and at most the number of classes.
 KEEL_API Value top_k_hits(Operand logits, Operand ids, int64_t k, CallSite site = {});
 KEEL_API Value top_k_accuracy(Operand logits, Operand ids, int64_t k, CallSite site = {});
 
