@@ -90,27 +90,36 @@ std::optional<size_t> AnchoredNode::output_number(const Value& inner) const {
 }
 
 AnchoredNode::Source AnchoredNode::source_of(const Value& operand) const {
-  std::vector<bool> seen(body().size(), false);
-  std::vector<Value> open{operand}, stored, numbers;
-  bool known = true;
+  struct Step {
+    Value value;
+    bool gathered;  // whether its rows are taken on the way to the operand
+  };
+  std::vector<bool> seen[2] = {std::vector<bool>(body().size()), std::vector<bool>(body().size())};
+  std::vector<Step> open{{operand, false}};
+  Values stored, numbers;
+  bool known = true, as_stored = false;
   while (!open.empty()) {
-    const Node& node = open.back().node();
-    const Value v = open.back();
+    const auto [v, gathered] = open.back();
+    const Node& node = v.node();
     open.pop_back();
-    if (seen[node.id()] || node.is(OpRole::kConstant)) continue;
-    seen[node.id()] = true;
+    if (seen[gathered][node.id()] || node.is(OpRole::kConstant)) continue;
+    seen[gathered][node.id()] = true;
     if (node.has(kSource)) {
-      stored.push_back(v);
+      if (std::find(stored.begin(), stored.end(), v) == stored.end()) stored.push_back(v);
+      as_stored = as_stored || !gathered;
     } else if (is_gather(node)) {
-      known = known && gathers_rows(node) && node.input(1).node().is(OpRole::kInput);
-      open.push_back(node.input(0));
+      known = known && !gathered && gathers_rows(node) && node.input(1).node().is(OpRole::kInput);
+      open.push_back({node.input(0), true});
       numbers.push_back(node.input(1));
     } else {
-      open.insert(open.end(), node.inputs().begin(), node.inputs().end());
+      for (const Value& input : node.inputs()) open.push_back({input, gathered});
     }
   }
   if (!known || stored.size() != 1 || numbers.size() > 1) return {};
-  return {input_number(stored[0]), numbers.empty() ? std::nullopt : input_number(numbers[0])};
+  if (numbers.empty()) return {input_number(stored[0]), std::nullopt};
+  // A value that is read as it is stored, and by rows as well, is two.
+  if (as_stored) return {};
+  return {input_number(stored[0]), input_number(numbers[0])};
 }
 
 void AnchoredNode::find_inputs() {

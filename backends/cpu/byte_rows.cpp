@@ -20,7 +20,11 @@ Support ByteRows::supports(const AnchoredNode& product, size_t operand) {
   if (product.row_numbers_of(operand) && product.anchor().type().shape.rank() != 2) {
     return {false, "rows are gathered for a product without a batch"};
   }
-  return vector::supports_bytes(product);
+  if (Support s = vector::supports_bytes(product); !s.supported) return s;
+  // Looking each byte up takes longer than writing the values once.
+  if (vector::bytes_of(product)->form == vector::ByteMap::Form::kTable)
+    return {false, "what its bytes count as is looked up, which is done once"};
+  return {true, ""};
 }
 
 std::optional<ByteRows> ByteRows::of(const AnchoredNode& product) {

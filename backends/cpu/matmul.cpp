@@ -4,6 +4,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 // Packed panels live on the stack: a step allocates nothing.
 #define EIGEN_STACK_ALLOCATION_LIMIT (3 * 1024 * 1024)
@@ -520,6 +521,14 @@ class ProductKernel final : public Kernel {
   int blocks_ = 1;
 };
 
+// Returns whether one matrix of A is multiplied with several of B.
+bool multiplies_again(const ProductMatrices& p) {
+  std::vector<int64_t> starts;
+  for (const ProductMatrices::Starts& at : p.batch) starts.push_back(at.a);
+  std::sort(starts.begin(), starts.end());
+  return std::adjacent_find(starts.begin(), starts.end()) != starts.end();
+}
+
 Support supports_product(const AnchoredNode& fused) {
   if (!fused.why_no_matrices().empty()) return {false, fused.why_no_matrices()};
   const ProductMatrices& matrices = fused.matrices();
@@ -535,6 +544,9 @@ Support supports_product(const AnchoredNode& fused) {
     if (Support s = ByteRows::supports(fused, i); !s.supported) return s;
     if (cut.along_n && cut.tiles > 1) {
       return {false, "each of its " + std::to_string(cut.tiles) + " tiles would load all bytes"};
+    }
+    if (multiplies_again(matrices)) {
+      return {false, "each of its products with the same matrix would load all bytes"};
     }
     if (const int64_t loaded = left_of_tile(matrices, cut); loaded > Loads::kLoaded) {
       return {false, "a tile would load " + std::to_string(loaded) + " elements, more than " +

@@ -152,7 +152,7 @@ bool Graph::types_hold(const Node& node, const Values& inputs) const {
   const NodeList<Value>& old = node.inputs();
   if (inputs.size() != old.size()) return false;
   for (size_t i = 0; i < old.size(); ++i) {
-    if (!owns(inputs[i]) || inputs[i].type() != old[i].type()) return false;
+    if (!owns(inputs[i]) || inputs[i].type(node.site()) != old[i].type()) return false;
   }
   return true;
 }

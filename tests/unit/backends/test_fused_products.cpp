@@ -320,6 +320,29 @@ TEST_CASE("fused products: bytes that cpu multiplies as halves are rounded first
   }
 }
 
+TEST_CASE("fused products: bytes that cpu multiplies with a batch or looks up are stored once") {
+  for (const bool batch : {false, true}) {
+    CAPTURE(batch);
+    Graph g;
+    const Value x = g.input("x", u8, {1, 30, 61});
+    const Value w = g.input("w", f32, {batch ? 4 : 1, 61, 2});
+    const Value floats = cast(x, f32);
+    const Value y = matmul(batch ? floats / 255.0f : sqrt(floats), w);
+    Tensor weights(f32, w.shape());
+    for (int64_t i = 0; i < weights.num_elements(); ++i) weights.set(i, 0.25 * (i % 9) - 1.0);
+    const Feeds feeds{{x, bytes({1, 30, 61}, 9)}, {w, weights}};
+    std::vector<Tensor> results;
+    for (const bool fuse : {false, true}) {
+      Session session(g, device("cpu:0"), {.disabled_passes = keel_test::fusion(fuse)});
+      const std::string tasks = session.describe({}, {y}, feeds);
+      CAPTURE(tasks);
+      CHECK_FALSE(contains(tasks, batch ? "div + matmul" : "sqrt + matmul"));
+      results.push_back(session.run(y, feeds)[0]);
+    }
+    CHECK(bit_equal(results[0], results[1]));
+  }
+}
+
 TEST_CASE("fused products: bytes that tiles on cpu would load many times are a task of their own") {
   // 512 columns in several tiles, each of which reads all rows; and rows longer than a buffer.
   for (const ByteLayer& layer : {ByteLayer{100, 784, 512, false}, {40, 9000, 4, false}}) {
