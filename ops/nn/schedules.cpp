@@ -15,13 +15,6 @@ namespace {
 
 constexpr double kPi = 3.14159265358979323846;
 
-// Throws Error unless it is >= 0 and finite, in f32 as well, in which rates are computed.
-void require_rate(double rate, const char* who, const char* option, CallSite site) {
-  require_not_negative(rate, who, option, site);
-  require_option(rate <= std::numeric_limits<float>::max(), who, option,
-                 "a number that is finite in f32", rate, site);
-}
-
 void require_steps(int64_t steps, const char* schedule, const char* argument, int64_t at_least,
                    const char* expected, CallSite site) {
   require_option(steps >= at_least, schedule, argument, expected, static_cast<double>(steps), site);
@@ -86,7 +79,7 @@ Value ScheduleStep::state(const std::string& name, const Initializer& init) {
 }
 
 Schedule::Schedule(double rate, CallSite site) : rate_(rate) {
-  require_rate(rate, "learning rate", "", site);
+  require_not_negative(rate, "learning rate", "", site);
 }
 
 Schedule::Schedule(Function function, CallSite site) {
@@ -121,7 +114,7 @@ Value Schedule::at(ScheduleStep& step, DType dtype) const {
 }
 
 Schedule step_decay(double initial, int64_t every, double factor, CallSite site) {
-  require_rate(initial, "step_decay", "initial", site);
+  require_not_negative(initial, "step_decay", "initial", site);
   require_steps(every, "step_decay", "every", 1, "at least 1", site);
   require_positive(factor, "step_decay", "factor", site);
   return Schedule([=](Value step, CallSite line) {
@@ -133,8 +126,8 @@ Schedule step_decay(double initial, int64_t every, double factor, CallSite site)
 Schedule cosine_decay(double initial, int64_t steps, CosineOptions options, CallSite site) {
   const auto warmup = static_cast<double>(options.warmup_steps);
   const auto total = static_cast<double>(steps);
-  require_rate(initial, "cosine_decay", "initial", site);
-  require_rate(options.final_rate, "cosine_decay", "final_rate", site);
+  require_not_negative(initial, "cosine_decay", "initial", site);
+  require_not_negative(options.final_rate, "cosine_decay", "final_rate", site);
   require_steps(options.warmup_steps, "cosine_decay", "warmup_steps", 0, "at least 0", site);
   require_option(steps > options.warmup_steps, "cosine_decay", "steps", "more than warmup_steps",
                  total, site);
@@ -148,8 +141,8 @@ Schedule cosine_decay(double initial, int64_t steps, CosineOptions options, Call
 Schedule polynomial_decay(double initial, int64_t steps, PolynomialOptions options, CallSite site) {
   const auto warmup = static_cast<double>(options.warmup_steps);
   const auto total = static_cast<double>(steps);
-  require_rate(initial, "polynomial_decay", "initial", site);
-  require_rate(options.final_rate, "polynomial_decay", "final_rate", site);
+  require_not_negative(initial, "polynomial_decay", "initial", site);
+  require_not_negative(options.final_rate, "polynomial_decay", "final_rate", site);
   require_positive(options.power, "polynomial_decay", "power", site);
   require_steps(options.warmup_steps, "polynomial_decay", "warmup_steps", 0, "at least 0", site);
   require_option(steps > options.warmup_steps, "polynomial_decay", "steps",
@@ -164,7 +157,7 @@ Schedule polynomial_decay(double initial, int64_t steps, PolynomialOptions optio
 }
 
 Schedule one_cycle(double peak, int64_t steps, OneCycleOptions options, CallSite site) {
-  require_rate(peak, "one_cycle", "peak", site);
+  require_not_negative(peak, "one_cycle", "peak", site);
   require_positive(options.first_divisor, "one_cycle", "first_divisor", site);
   require_positive(options.last_divisor, "one_cycle", "last_divisor", site);
   const auto total = static_cast<double>(steps);
@@ -239,7 +232,7 @@ Value plateau_rate(ScheduleStep& step, double initial, const PlateauOptions& o) 
 
 Schedule reduce_on_plateau(double initial, PlateauOptions options, CallSite site) {
   const char* const who = "reduce_on_plateau";
-  require_rate(initial, who, "initial", site);
+  require_not_negative(initial, who, "initial", site);
   require_option(options.factor > 0 && options.factor < 1, who, "factor", "a number in (0, 1)",
                  options.factor, site);
   require_steps(options.patience, who, "patience", 0, "at least 0", site);
