@@ -175,8 +175,9 @@ std::string_view trimmed(std::string_view text) {
 template <class Number>
 struct Parsed {
   std::optional<Number> value;
-  bool too_large = false;  // a float that is finite in the text, and infinite in the dtype
-  bool is_byte = false;    // the number in the text is whole and from 0 to 255
+  bool too_large = false;   // a float that is finite in the text, and infinite in the dtype
+  bool is_byte = false;     // the number, a float as f64, is whole and from 0 to 255
+  bool underflows = false;  // a number that is not 0 in the text, and is in f64
 };
 
 // Says of a decimal number outside of double's range on which side that is: it is far below 1 or
@@ -209,7 +210,7 @@ Parsed<Number> parse_whole(std::string_view text) {
   if (result.ec == std::errc()) return {value};
   if constexpr (std::is_floating_point_v<Number>) {
     if (!is_below_one(text)) return {.value = {}, .too_large = true};
-    return {text.starts_with('-') ? Number{-0.0} : Number{0}};
+    return {.value = text.starts_with('-') ? Number{-0.0} : Number{0}, .underflows = true};
   }
   return {};
 }
@@ -233,7 +234,7 @@ Parsed<T> parse_cell(std::string_view text) {
     // A number is never taken for infinity because it is too large.
     if (std::isfinite(*parsed.value) && !std::isfinite(convert_element<double>(converted)))
       return {.value = {}, .too_large = true};
-    return {.value = converted, .is_byte = is_byte(*parsed.value)};
+    return {.value = converted, .is_byte = is_byte(*parsed.value) && !parsed.underflows};
   }
 }
 

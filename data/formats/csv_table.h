@@ -14,7 +14,7 @@ namespace keel {
 
 struct CsvTable {
   std::vector<std::pair<std::string, Tensor>> fields;
-  // Says for each field whether all its numbers are whole and from 0 to 255 in the file, before
+  // Says for each field whether all its numbers are whole and from 0 to 255, floats as f64, before
   // they are rounded to their dtype.
   std::vector<bool> are_bytes;
 };

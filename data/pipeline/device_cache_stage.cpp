@@ -94,18 +94,27 @@ class RowReader final : public IndexedReader {
 
 class RowStage final : public Stage {
  public:
-  RowStage(int64_t size, uint64_t key)
-      : Stage({{{kRowField, {i32, {}}}}}), size_(size), key_(key) {}
+  // `cache`: whose items the rows are; cursors are those behind it.
+  RowStage(int64_t size, const Stage& cache)
+      : Stage({{{kRowField, {i32, {}}}}}),
+        size_(size),
+        key_(cache.order_key(0)),
+        items_per_element_(cache.items_per_element()),
+        dropped_(cache.dropped_items()) {}
   std::optional<int64_t> size() const override { return size_; }
   bool indexed() const override { return true; }
   std::unique_ptr<IndexedReader> open_indexed(const PassContext&) const override {
     return std::make_unique<RowReader>(size_);
   }
   uint64_t order_key(uint64_t) const override { return key_; }
+  int64_t items_per_element() const override { return items_per_element_; }
+  std::optional<int64_t> dropped_items() const override { return dropped_; }
 
  private:
   int64_t size_;
   uint64_t key_;
+  int64_t items_per_element_;
+  std::optional<int64_t> dropped_;
 };
 
 }  // namespace
@@ -131,7 +140,7 @@ std::optional<DeviceCached> find_device_cache(const StagePtr& stage) {
   }
   std::vector<ResidentField> resident = cache->resident();
   const int64_t items = resident[0].field.type.shape[0] - 1;
-  StagePtr rows = std::make_shared<RowStage>(items, cache->order_key(0));
+  StagePtr rows = std::make_shared<RowStage>(items, *cache);
   for (auto it = behind.rbegin(); it != behind.rend(); ++it) {
     rows = (*it)->on(rows);
     if (rows != nullptr) continue;

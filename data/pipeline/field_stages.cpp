@@ -165,7 +165,7 @@ class ZipStage final : public Stage {
   // the others are for the same batch sizes alone, which the key then asks for.
   uint64_t order_key(uint64_t round) const override {
     const uint64_t key = joint_order_key(parts_, round);
-    return have_equal_batches(parts_) ? key : fold_batch_sizes(key, parts_);
+    return have_equal_batches(parts_) ? key : fold_batches(key, parts_);
   }
   int64_t items_per_element() const override { return parts_[0]->items_per_element(); }
   std::optional<int64_t> dropped_items() const override { return std::nullopt; }

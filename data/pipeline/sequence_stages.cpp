@@ -84,14 +84,14 @@ class SequenceStage : public Stage {
   std::optional<int64_t> size() const override { return sum(&Stage::size); }
   std::optional<int64_t> dropped_items() const override { return sum(&Stage::dropped_items); }
   // Where a part of batches begins depends on how many items the batches of the others leave out or
-  // take in turns, so that a number of items names no place for another batch size: the key lets
-  // only cursors of the same batch sizes in.
+  // take in turns, so that a number of items names no place for other batches: the key lets only
+  // cursors of the same ones in.
   uint64_t order_key(uint64_t round) const override {
     const uint64_t key = joint_order_key(parts_, round);
     const bool has_batches = std::any_of(parts_.begin(), parts_.end(), [](const StagePtr& part) {
       return part->items_per_element() > 1;
     });
-    return has_batches ? fold_batch_sizes(key, parts_) : key;
+    return has_batches ? fold_batches(key, parts_) : key;
   }
   // Where the parts' batches differ, cursors count elements.
   int64_t items_per_element() const override {

@@ -51,9 +51,11 @@ bool have_equal_batches(const std::vector<StagePtr>& parts) {
   });
 }
 
-uint64_t fold_batch_sizes(uint64_t key, const std::vector<StagePtr>& parts) {
-  for (const StagePtr& part : parts)
+uint64_t fold_batches(uint64_t key, const std::vector<StagePtr>& parts) {
+  for (const StagePtr& part : parts) {
     key = fold_key(key, static_cast<uint64_t>(part->items_per_element()));
+    key = fold_key(key, static_cast<uint64_t>(part->dropped_items().value_or(-1)));
+  }
   return key;
 }
 

@@ -114,8 +114,9 @@ using StagePtr = std::shared_ptr<const Stage>;
 uint64_t joint_order_key(const std::vector<StagePtr>& parts, uint64_t round);
 // Says whether an element of each part is made of the same number of items.
 bool have_equal_batches(const std::vector<StagePtr>& parts);
-// Returns a key that differs where these numbers do.
-uint64_t fold_batch_sizes(uint64_t key, const std::vector<StagePtr>& parts);
+// Returns a key that differs where the parts' batches do: in their sizes, or in how many items they
+// leave out.
+uint64_t fold_batches(uint64_t key, const std::vector<StagePtr>& parts);
 
 // A stage behind another one: what it does not say itself is as in the stage before.
 class DerivedStage : public Stage {

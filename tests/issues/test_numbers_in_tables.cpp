@@ -71,6 +71,10 @@ TEST_CASE("a table's numbers are judged as they are written") {
       load_labelled_csv(folder.write("t.csv", "y,x\n0,1\n1,254.999999999\n"), "y");
   CHECK(almost.train.images.dtype() == f32);
   CHECK(almost.test.images.dtype() == f32);
+  // A number that is too small for an f64 is none of a byte.
+  const LabelledSplits small =
+      load_labelled_csv(folder.write("s.csv", "y,x\n0,1\n1,1e-400\n"), "y");
+  CHECK(small.train.images.dtype() == f32);
   const LabelledSplits whole = load_labelled_csv(folder.write("w.csv", "y,x\n0,1\n1,255.0\n"), "y");
   CHECK(whole.train.images.dtype() == u8);
   // A class beyond what f32 counts is named as it is written.

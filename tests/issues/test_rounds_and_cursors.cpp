@@ -117,6 +117,13 @@ TEST_CASE("cursors behind joined batches let no other batch size in") {
     CHECK(contains(error_of([&] { other.restore(cursor); }), "batches what it joins"));
     check_resumes(two.prefetch(3).repeat(2), 5);
   }
+  const auto with_tail = [](Tail tail) {
+    const Dataset last = numbers(8, 100).batch(4, tail).select({"n"});
+    return numbers(10).batch(4, tail).select({"n"}).concatenate(last);
+  };
+  DatasetIterator padded(with_tail(Tail::kPad));
+  const Cursor dropping = cursor_behind(with_tail(Tail::kDrop), 3);
+  CHECK(contains(error_of([&] { padded.restore(dropping); }), "batches what it joins"));
   for (int elements = 8; elements < 14; ++elements) check_resumes(concatenated(2), elements);
   // Cursors count items, where the parts' batches are of one size.
   CHECK(cursor_behind(concatenated(2), 3).position == 6);

@@ -141,6 +141,21 @@ TEST_CASE("device cache: the queue carries row numbers and what they name is on 
   CHECK(batches_seen == 10);
   CHECK_FALSE(expected.next());
 
+  // Behind batches that are cached whole, cursors count what went into these.
+  const auto of_batches = [&](const Dataset& cached_batches) {
+    const auto feeder_of_batches = feed(cached_batches.shuffle(3).repeat(), spec, {.depth = 2});
+    const auto own = feeder_of_batches->queue();
+    Cursor behind;
+    for (int i = 0; i < 4; ++i) {
+      REQUIRE(own->dequeue({&rows, 1}, &behind, nullptr) == DequeueStatus::kElement);
+      own->release();
+    }
+    return behind;
+  };
+  DatasetIterator streamed(items().batch(2).cache().shuffle(3).repeat());
+  for (int i = 0; i < 4; ++i) REQUIRE(streamed.next());
+  CHECK(of_batches(items().batch(2).cache(host.device())) == streamed.cursor());
+
   // Another feed of the same dataset shares the rows.
   const size_t before = host.allocated_bytes;
   const auto second = feed(batches, spec, {.depth = 2});
