@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "keel/graph/ir/fused_body.h"
 #include "keel/graph/ir/rewriter.h"
 #include "keel/graph/passes/passes.h"
 
@@ -82,6 +83,12 @@ std::unique_ptr<Graph> cse(const Graph& graph) {
     if (!live[node.id()] || node.is(OpRole::kInput)) continue;
     if (is_mergeable(node) && !fills[node.id()]) {
       merger.visit(node);
+      continue;
+    }
+    // The body of a fused node is as fuse made it: of its reductions each has a result, equal or
+    // not.
+    if (is_fused_node(node)) {
+      rewriter.clone(node);
       continue;
     }
     std::vector<std::shared_ptr<Graph>> bodies;
