@@ -3,10 +3,12 @@
 #define KEEL_TESTS_SUPPORT_FUSING_H
 
 #include <algorithm>
+#include <memory>
 #include <stdexcept>
 #include <string>
 
 #include "keel/graph/ir/fused_body.h"
+#include "keel/graph/ir/verify.h"
 #include "keel/graph/passes/passes.h"
 
 #include "error_of.h"
@@ -15,6 +17,23 @@ namespace keel_test {
 
 // A backend that runs all there is.
 inline keel::Support everything(const keel::Node&) { return {.supported = true}; }
+
+// What the pass makes of a graph, verified.
+inline std::unique_ptr<keel::Graph> fused(const keel::Graph& graph,
+                                          const keel::SupportsFunction& supports = everything,
+                                          keel::FuseReport* report = nullptr) {
+  auto result = keel::fuse(graph, supports, report);
+  keel::verify(*result);
+  return result;
+}
+
+// Floats that rise by steps and begin anew after 23 of them.
+inline keel::Tensor ramp(const keel::Shape& shape, double first, double step) {
+  keel::Tensor t(keel::f32, shape);
+  for (int64_t i = 0; i < shape.num_elements(); ++i)
+    t.set(i, first + step * static_cast<double>(i % 23));
+  return t;
+}
 
 // The anchor of a fused node; null for other nodes and for element-wise bodies.
 inline const keel::Node* anchor_of(const keel::Node& node) {

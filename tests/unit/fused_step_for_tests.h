@@ -1,5 +1,5 @@
-// What tests of fused tasks on devices share: a step that runs fused or node by node, and whether
-// two runs gave the same bits.
+// What tests of fused tasks on devices share: a step that runs fused or node by node, whether two
+// runs gave the same bits, and values of any dtype.
 #ifndef KEEL_TESTS_UNIT_FUSED_STEP_FOR_TESTS_H
 #define KEEL_TESTS_UNIT_FUSED_STEP_FOR_TESTS_H
 
@@ -41,6 +41,18 @@ inline std::vector<Tensor> run_case(const StepCase& c, const std::string& where,
 
 inline bool all_equal(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), bit_equal);
+}
+
+// Values in [-1, 1), or whole numbers below twice `most` in dtypes of integers.
+inline Tensor noise(DType dtype, const Shape& shape, uint32_t seed, float most) {
+  Tensor t(dtype, shape);
+  visit_dtype(dtype, [&]<class T>() {
+    for (T& x : t.data<T>()) {
+      const float unit = static_cast<float>((seed = seed * 1664525 + 1013904223) >> 8) * 0x1p-23f;
+      x = is_float(dtype) ? static_cast<T>(unit - 1.0f) : static_cast<T>(unit * most);
+    }
+  });
+  return t;
 }
 
 }  // namespace keel::testing

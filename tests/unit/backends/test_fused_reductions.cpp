@@ -33,14 +33,7 @@ constexpr const char* kDevices[] = {"npu:0", "cpu:0"};
 
 // Values of any dtype, small enough that no sum leaves it.
 Tensor noise(DType dtype, const Shape& shape, uint32_t seed) {
-  Tensor t(dtype, shape);
-  visit_dtype(dtype, [&]<class T>() {
-    for (T& x : t.data<T>()) {
-      const float unit = static_cast<float>((seed = seed * 1664525 + 1013904223) >> 8) * 0x1p-23f;
-      x = is_float(dtype) ? static_cast<T>(unit - 1.0f) : static_cast<T>(unit * 3.0f);
-    }
-  });
-  return t;
+  return testing::noise(dtype, shape, seed, 3.0f);
 }
 
 struct Reduced {

@@ -34,14 +34,7 @@ constexpr const char* kDevices[] = {"npu:0", "cpu:0"};
 
 // Values in (-1, 1), or small numbers of integers, so that no product of them leaves the dtype.
 Tensor noise(DType dtype, const Shape& shape, uint32_t seed) {
-  Tensor t(dtype, shape);
-  visit_dtype(dtype, [&]<class T>() {
-    for (T& x : t.data<T>()) {
-      const float unit = static_cast<float>((seed = seed * 1664525 + 1013904223) >> 8) * 0x1p-23f;
-      x = is_float(dtype) ? static_cast<T>(unit - 1.0f) : static_cast<T>(unit * 2.0f);
-    }
-  });
-  return t;
+  return testing::noise(dtype, shape, seed, 2.0f);
 }
 
 struct Reduced {

@@ -30,28 +30,15 @@ using keel_test::all_bit_equal;
 using keel_test::count_op;
 using keel_test::evaluate;
 using keel_test::everything;
+using keel_test::fused;
+using keel_test::ramp;
 using keel_test::reports;
-
-std::unique_ptr<Graph> fused(const Graph& g, const SupportsFunction& supports = everything,
-                             FuseReport* report = nullptr) {
-  auto result = keel::fuse(g, supports, report);
-  keel::verify(*result);
-  return result;
-}
 
 const Node& only_reduction(const Graph& g) { return keel_test::only_anchored(g, keel::kReduction); }
 size_t count_reductions(const Graph& g) { return keel_test::count_anchors(g, keel::kReduction); }
 bool is_fused_reduction(const Node& node) {
   const Node* anchor = keel_test::anchor_of(node);
   return anchor != nullptr && anchor->has(keel::kReduction);
-}
-
-Tensor ramp(const Shape& shape, double first, double step) {
-  Tensor t(keel::f32, shape);
-  for (int64_t i = 0; i < shape.num_elements(); ++i) {
-    t.set(i, first + step * static_cast<double>(i % 23));
-  }
-  return t;
 }
 
 // Declines fused reductions for which `refuses` gives a reason.

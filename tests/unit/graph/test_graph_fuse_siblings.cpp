@@ -33,14 +33,9 @@ using keel_test::all_bit_equal;
 using keel_test::count_op;
 using keel_test::evaluate;
 using keel_test::everything;
+using keel_test::fused;
+using keel_test::ramp;
 using keel_test::reports;
-
-std::unique_ptr<Graph> fused(const Graph& g, const SupportsFunction& supports = everything,
-                             FuseReport* report = nullptr) {
-  auto result = keel::fuse(g, supports, report);
-  keel::verify(*result);
-  return result;
-}
 
 // How many reductions the fused nodes compute that have siblings, in the order of the graph.
 std::vector<size_t> joined(const Graph& g) {
@@ -54,14 +49,6 @@ std::vector<size_t> joined(const Graph& g) {
 }
 
 const Node& only_joined(const Graph& g) { return keel_test::only_anchored(g, keel::kReduction); }
-
-Tensor ramp(const Shape& shape, double first, double step) {
-  Tensor t(keel::f32, shape);
-  for (int64_t i = 0; i < shape.num_elements(); ++i) {
-    t.set(i, first + step * static_cast<double>(i % 23));
-  }
-  return t;
-}
 
 // How many nodes of an op a graph has, those in bodies of fused nodes among them.
 size_t count_with_bodies(const Graph& g, const std::string& op) {
