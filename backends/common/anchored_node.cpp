@@ -76,6 +76,12 @@ bool AnchoredNode::has_prologue(size_t operand) const {
   return is_fused() && parts_.part_of(root_of(this->operand(operand))) == Part::kPrologue;
 }
 
+size_t AnchoredNode::computed_operands() const {
+  size_t computed = 0;
+  for (size_t i = 0; i < reductions(); ++i) computed += has_prologue(i) ? 1 : 0;
+  return computed;
+}
+
 bool AnchoredNode::is_cast(size_t operand) const {
   const Node& last = this->operand(operand).node();
   return has_prologue(operand) && last.has(kConversion) && last.input(0).node().is(OpRole::kInput);

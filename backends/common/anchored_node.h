@@ -47,6 +47,8 @@ class KEEL_API AnchoredNode {
   const std::vector<size_t>& prologue_inputs() const noexcept { return prologue_inputs_; }
   // Returns whether ops come between operand i as stored and as the anchor takes it.
   bool has_prologue(size_t operand) const;
+  // Returns how many operands of reductions a prologue computes.
+  size_t computed_operands() const;
   // Returns whether the one op in between is a cast of operand i as stored.
   bool is_cast(size_t operand) const;
   // Returns the number of the node's input that operand i is made from; nothing where it is made

@@ -502,17 +502,14 @@ Support supports_together(const Node& reduction, const Graph& prologue) {
 Support supports_reduce(const AnchoredNode& node, const InstructionLookup& lookup,
                         int64_t work_of_a_block, int most_blocks) {
   const Node& reduction = node.anchor();
-  size_t computed = 0;
   for (size_t i = 0; i < node.reductions(); ++i) {
-    if (node.has_prologue(i))
-      ++computed;
-    else if (!node.source(i))
-      return {false, "what it reduces is a constant"};
+    if (!node.has_prologue(i) && !node.source(i)) return {false, "what it reduces is a constant"};
   }
   if (node.has_epilogue()) {
     if (Support s = supports_tiles(*EpilogueGraph(node).graph, lookup); !s.supported) return s;
   }
-  if (computed == 0) return {node.reductions() == 1, "no reduction computes what it reduces"};
+  if (node.computed_operands() == 0)
+    return {node.reductions() == 1, "no reduction computes what it reduces"};
   const std::unique_ptr<Graph> prologue = node.prologue_graph();
   if (Support s = supports_together(reduction, *prologue); !s.supported) return s;
   if (Support s = supports_tiles(*prologue, lookup); !s.supported) return s;

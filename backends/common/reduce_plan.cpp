@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "keel/graph/ir/graph.h"
 #include "keel/ops/reduce.h"
 
 namespace keel {

@@ -310,6 +310,9 @@ inline const Type& Value::type(CallSite site) const {
   return node.types()[output_];
 }
 
+inline DType Value::dtype(CallSite site) const { return type(site).dtype; }
+inline const Shape& Value::shape(CallSite site) const { return type(site).shape; }
+
 // Returns the name of an input or state node.
 KEEL_API const std::string& name_of(const Node& node);
 

@@ -4,14 +4,6 @@
 #include "keel/graph/ir/graph.h"
 
 namespace keel {
-namespace {
-
-// Headers of ops include value.h alone: whatever the compiler makes of the definitions in graph.h,
-// the library has a copy that they are linked to.
-[[gnu::used]] const auto kNodeOfValue = &Value::node;
-[[gnu::used]] const auto kTypeOfValue = &Value::type;
-
-}  // namespace
 
 void Value::refuse_empty(CallSite site) {
   throw Error({.op = "value",

@@ -34,10 +34,11 @@ class KEEL_API Value {
     if (graph_ == nullptr) refuse_empty(site);
     return *graph_;
   }
-  const Node& node(CallSite site = CallSite::here()) const;  // both defined in ir/graph.h
-  const Type& type(CallSite site = CallSite::here()) const;
-  DType dtype(CallSite site = CallSite::here()) const { return type(site).dtype; }
-  const Shape& shape(CallSite site = CallSite::here()) const { return type(site).shape; }
+  // Defined in ir/graph.h, which files that call them include.
+  inline const Node& node(CallSite site = CallSite::here()) const;
+  inline const Type& type(CallSite site = CallSite::here()) const;
+  inline DType dtype(CallSite site = CallSite::here()) const;
+  inline const Shape& shape(CallSite site = CallSite::here()) const;
 
   // The part that they name: x[2], x[ids], x[{_, range(1, 4)}]. Made of ops, so what it takes and
   // means is in ops/composed/indexing.h, which defines it.

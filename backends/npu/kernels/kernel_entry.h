@@ -43,9 +43,9 @@ struct KernelEntry {
   // Counts how often the op goes through the vector unit's lanes for each element, where no vector
   // instruction of its name says so; assumed, as no such table is published.
   int64_t passes = 0;
-  // Says of a fused node what its prologue (part 0), epilogue (1) and anchors (2 and on) would be
-  // as tasks of their own; empty where it has no such part. Null: fusing always pays.
-  std::vector<Split> (*apart)(const Preset&, const AnchoredNode&, size_t part) = nullptr;
+  // Returns the tasks that a fused node's prologue, anchors and epilogue would be by themselves,
+  // with the ways to cut each. Null: fusing always pays.
+  std::vector<std::vector<Split>> (*apart)(const Preset&, const AnchoredNode&) = nullptr;
   // Says whether f16 results have to be stopped at +-65504 once the kernel has run
   // (vector::saturate_results); null: never, the kernel does it itself.
   bool (*saturates_behind)(const AnchoredNode&) = nullptr;

@@ -34,8 +34,8 @@ NodeWork reductions_work(const WorkRequest& r) {
 }
 
 template <bool kAddsUp>
-std::vector<Split> apart(const Preset& preset, const AnchoredNode& fused, size_t part) {
-  return reduction_apart(preset, fused, part, kAddsUp);
+std::vector<std::vector<Split>> apart(const Preset& preset, const AnchoredNode& fused) {
+  return reductions_apart(preset, fused, kAddsUp);
 }
 
 // `kAddsUp`: partial results are merged by adding them.

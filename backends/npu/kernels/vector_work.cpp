@@ -14,19 +14,12 @@ namespace {
 
 constexpr int64_t kBlockBytes = 32;  // of unified buffer
 
-// Returns how many operands of reductions a prologue computes.
-size_t computed_operands(const AnchoredNode& fused) {
-  size_t computed = 0;
-  for (size_t i = 0; i < fused.reductions(); ++i) computed += fused.has_prologue(i) ? 1 : 0;
-  return computed;
-}
-
 // Returns what comes before reductions, with the operands that it computes as its results. Operands
 // that are stored are loaded beside what the prologue reads. REQUIRES computed operands.
 VectorWork prologue_work(const Preset& preset, const AnchoredNode& fused) {
   const std::vector<Type> inputs = types_of(fused.node(), fused.prologue_inputs());
   const Type& type = fused.anchor().input(0).type();
-  const std::vector<Type> results(computed_operands(fused), type);
+  const std::vector<Type> results(fused.computed_operands(), type);
   return element_work(preset, instructions_of(fused.prologue()), inputs, results,
                       type.shape.num_elements());
 }
@@ -64,7 +57,7 @@ VectorWork reduction_base(const Preset& preset, const AnchoredNode& fused,
   work.instructions = reductions;
   // The operand twice, and accumulators as wide as f32.
   work.tile_elements = tile_that_fits(preset, 2 * size_in_bytes(dtype) + 4);
-  if (computed_operands(fused) == 0) return work;
+  if (fused.computed_operands() == 0) return work;
   // The prologue computes operands on the core, so its inputs are loaded instead.
   const VectorWork prologue = prologue_work(preset, fused);
   work.bytes_in = prologue.bytes_in;
@@ -145,13 +138,14 @@ std::vector<Split> reduction_work(const Preset& preset, const AnchoredNode& fuse
   return splits;
 }
 
-std::vector<Split> reduction_apart(const Preset& preset, const AnchoredNode& fused, size_t part,
-                                   bool adds_up) {
+std::vector<std::vector<Split>> reductions_apart(const Preset& preset, const AnchoredNode& fused,
+                                                 bool adds_up) {
   // Siblings are as much work as the anchor.
-  if (part >= 2) return reduction_work(preset, fused.anchor(), adds_up);
-  if (part == 0 && computed_operands(fused) != 0) return {as_tiles(prologue_work(preset, fused))};
-  if (part == 1 && fused.has_epilogue()) return {as_tiles(*epilogue_work(preset, fused, true))};
-  return {};
+  std::vector<std::vector<Split>> tasks(fused.reductions(),
+                                        reduction_work(preset, fused.anchor(), adds_up));
+  if (fused.computed_operands() != 0) tasks.push_back({as_tiles(prologue_work(preset, fused))});
+  if (fused.has_epilogue()) tasks.push_back({as_tiles(*epilogue_work(preset, fused, true))});
+  return tasks;
 }
 
 }  // namespace keel::npu

@@ -15,9 +15,9 @@ Split tile_work(const Preset& preset, const AnchoredNode& anchored);
 // `adds_up`: partial results are merged by adding them.
 std::vector<Split> reduction_work(const Preset& preset, const AnchoredNode& fused, bool adds_up);
 
-// Returns what a fused reduction would be as tasks of their own (KernelEntry::apart).
-std::vector<Split> reduction_apart(const Preset& preset, const AnchoredNode& fused, size_t part,
-                                   bool adds_up);
+// Returns what the parts of fused reductions would be as tasks of their own (KernelEntry::apart).
+std::vector<std::vector<Split>> reductions_apart(const Preset& preset, const AnchoredNode& fused,
+                                                 bool adds_up);
 
 }  // namespace keel::npu
 

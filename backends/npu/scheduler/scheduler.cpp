@@ -241,10 +241,7 @@ Support pays(const Preset& preset, const AnchoredNode& fused, const KernelEntry&
   };
   const int64_t together = total_ns(entry.work({preset, fused, {}}).splits);
   int64_t separate = 0;
-  for (size_t part = 0; part < 2 + fused.reductions(); ++part) {
-    const std::vector<Split> splits = entry.apart(preset, fused, part);
-    if (!splits.empty()) separate += total_ns(splits);
-  }
+  for (const std::vector<Split>& splits : entry.apart(preset, fused)) separate += total_ns(splits);
   if (together <= separate) return {true, ""};
   return {false, fmt::format("{} would take {} ns for it, and {} apart: too few cores can share "
                              "the reduction",
