@@ -1,5 +1,6 @@
 #include "keel/ops/conformance/winograd_scale.h"
 
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -40,9 +41,15 @@ struct AxisMatrices {
   Matrix input, weights, output;
 };
 
-AxisMatrices magnitudes_of(int64_t outputs, int64_t taps) {
-  return with_winograd_matrices(outputs, taps, [](const auto& m) {
-    return AxisMatrices{magnitudes(m.input), magnitudes(m.weights), magnitudes(m.output)};
+template <size_t kOutputs, size_t kTaps>
+AxisMatrices magnitudes(const WinogradMatrices<kOutputs, kTaps>& m) {
+  return {magnitudes(m.input), magnitudes(m.weights), magnitudes(m.output)};
+}
+
+// Of the axis down, then of the one across.
+std::array<AxisMatrices, 2> magnitudes_of(const WinogradForm& form) {
+  return with_winograd_matrices(form.outputs, form.taps, [](const auto& down, const auto& across) {
+    return std::array{magnitudes(down), magnitudes(across)};
   });
 }
 
@@ -52,8 +59,7 @@ class Tiles {
       : form_(form),
         left_(inputs[p.a.input]),
         right_(inputs[p.b.input]),
-        down_(magnitudes_of(form.outputs[0], form.taps)),
-        across_(magnitudes_of(form.outputs[1], form.taps)) {
+        axes_(magnitudes_of(form)) {
     const auto& axes = form.windows.axes;
     const int64_t rows = form.sums_windows ? form.taps * form.taps * form.channels
                                            : form.images * axes[0].windows * axes[1].windows;
@@ -188,7 +194,8 @@ class Tiles {
 
   const WinogradForm& form_;
   const Tensor &left_, &right_;
-  AxisMatrices down_, across_;
+  std::array<AxisMatrices, 2> axes_;
+  const AxisMatrices &down_ = axes_[0], &across_ = axes_[1];
   std::vector<double> result_;
 };
 

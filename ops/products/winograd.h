@@ -2,19 +2,20 @@
 // they are computed in, and the matrices of the transforms. Backends that compute a product so keep
 // to these rules, and the bound of its results follows from them. Pure functions; any thread.
 //
-// A tile has 2 x 2 results, or with 5 taps 2 x 4, down and across. It needs one multiplication for
-// each of its points and channels, where the sum over taps needs one for each result and tap: with
-// 3 taps 16 instead of 36, with 5 taps 36 instead of 100 or 48 instead of 200. With the matrices
-// below, those of the axis down on the left and those of the axis across on the right, d the part
-// of the image under the tile and g a kernel, the tile is output (weights g weights^T . input d
-// input^T) output^T, where "." multiplies element by element, and the sum over channels is taken
-// before the last transform. The gradient of a kernel is the transposed form, weights^T (input d
-// input^T . output^T dy output) weights, the sum over tiles taken before the last transform.
+// A tile has 2 x 2 results, or with 3 taps 4 x 4 and with 5 taps 2 x 4, down and across. It needs
+// one multiplication for each of its points and channels, where the sum over taps needs one for
+// each result and tap: with 3 taps 16 instead of 36 or 36 instead of 144, with 5 taps 36 instead of
+// 100 or 48 instead of 200. With the matrices below, those of the axis down on the left and those
+// of the axis across on the right, d the part of the image under the tile and g a kernel, the tile
+// is output (weights g weights^T . input d input^T) output^T, where "." multiplies element by
+// element, and the sum over channels is taken before the last transform. The gradient of a kernel
+// is the transposed form, weights^T (input d input^T . output^T dy output) weights, the sum over
+// tiles taken before the last transform.
 // Source: Cook-Toom interpolation, as Lavin and Gray apply it ("Fast Algorithms for Convolutional
 // Neural Networks", 2015).
 //
-// Errors grow with an axis's results: half as much again from 2 to 4. That is why tiles are not 4 x
-// 4, and why 3 taps stay with 2 x 2.
+// Errors grow with the points of an axis. That is why tiles of 5 taps, which need 6 points for 2
+// results and 8 for 4, are not 4 x 4.
 //
 // Such a product loses something: a result is a difference of sums that reach over all of its
 // tile, so its error is relative to the tile, not to its own terms, and a number that is not finite
@@ -27,7 +28,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <optional>
 #include <string>
 
@@ -45,11 +45,17 @@ struct WinogradMatrices {
   double weights[kPoints][kTaps] = {};
   double output[kOutputs][kPoints] = {};
 
-  // Polynomials are multiplied by their values at the first kPoints - 1 of these points and at
-  // infinity. Of the points tried these left the smallest errors.
+  // Polynomials are multiplied by their values at kPoints - 1 of these points and at infinity. Of
+  // the points tried these left the smallest errors.
+  static constexpr std::array<double, kPoints - 1> finite_points() {
+    static_assert(kPoints == 4 || kPoints == 6 || kPoints == 8);
+    if constexpr (kPoints == 4) return {0, 1, -1};
+    if constexpr (kPoints == 6) return {0, 0.6875, -0.6875, 1.5, -1.5};
+    if constexpr (kPoints == 8) return {0, 1, -1, 0.5, -2, 2, -0.5};
+  }
+
   constexpr WinogradMatrices() {
-    constexpr double kAll[] = {0, 1, -1, 0.5, -2, 2, -0.5};
-    static_assert(kPoints - 1 <= std::size(kAll));
+    constexpr auto kAll = finite_points();
     for (size_t j = 0; j + 1 < kPoints; ++j) {
       double divisor = 1;
       input[j][0] = 1;
@@ -80,17 +86,24 @@ struct WinogradMatrices {
   }
 };
 
-// Calls f with the matrices of an axis of `outputs` results and `taps` taps; throws Error for those
-// that no tile has.
+// Calls f with the matrices of both axes, down and across, of a tile of `outputs` results and
+// `taps` taps; throws Error where there is no such tile.
 template <class F>
-auto with_winograd_matrices(int64_t outputs, int64_t taps, const F& f) {
-  if (outputs == 2 && taps == 3) return f(WinogradMatrices<2, 3>());
-  if (outputs == 2 && taps == 5) return f(WinogradMatrices<2, 5>());
-  if (outputs == 4 && taps == 5) return f(WinogradMatrices<4, 5>());
+auto with_winograd_matrices(const std::array<int64_t, 2>& outputs, int64_t taps, const F& f) {
+  const auto& [down, across] = outputs;
+  if (down == 2 && across == 2 && taps == 3)
+    return f(WinogradMatrices<2, 3>(), WinogradMatrices<2, 3>());
+  if (down == 4 && across == 4 && taps == 3)
+    return f(WinogradMatrices<4, 3>(), WinogradMatrices<4, 3>());
+  if (down == 2 && across == 2 && taps == 5)
+    return f(WinogradMatrices<2, 5>(), WinogradMatrices<2, 5>());
+  if (down == 2 && across == 4 && taps == 5)
+    return f(WinogradMatrices<2, 5>(), WinogradMatrices<4, 5>());
   throw Error({.op = "winograd",
                .argument = "tile",
-               .expected = "2 results of 3 taps, or 2 or 4 of 5",
-               .got = std::to_string(outputs) + " results of " + std::to_string(taps) + " taps",
+               .expected = "2 x 2 or 4 x 4 results of 3 taps, or 2 x 2 or 2 x 4 of 5",
+               .got = std::to_string(down) + " x " + std::to_string(across) + " results of " +
+                      std::to_string(taps) + " taps",
                .fix = "take the tile from winograd_form"});
 }
 

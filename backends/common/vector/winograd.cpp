@@ -48,21 +48,27 @@ struct StepMatrix {
   }
 };
 
-// sum + coefficient * x, where nothing was summed yet without the sum.
+// Returns the column that a row's sum begins with: one whose term needs no multiplication, where
+// there is one. kColumns in a row of zeros.
+template <class Matrix>
+constexpr size_t first_term(size_t row) {
+  size_t first = Matrix::kColumns;
+  for (size_t j = Matrix::kColumns; j-- > 0;) {
+    if (Matrix::at(row, j) == 1) return j;
+    if (Matrix::at(row, j) != 0) first = j;
+  }
+  return first;
+}
+
+// sum + coefficient * x of a column behind the first term.
 template <class Matrix, size_t kRow, size_t kColumn, class D>
-HWY_INLINE void add_term(D d, const hn::Vec<D>* in, hn::Vec<D>& sum, bool& begun) {
+HWY_INLINE void add_term(D d, const hn::Vec<D>* in, hn::Vec<D>& sum) {
   constexpr double kFactor = Matrix::at(kRow, kColumn);
-  if constexpr (kFactor != 0) {
+  if constexpr (kFactor != 0 && kColumn != first_term<Matrix>(kRow)) {
     const auto x = in[kColumn];
-    const auto factor = hn::Set(d, static_cast<float>(kFactor));
-    if (!begun) {
-      sum = kFactor == 1 ? x : kFactor == -1 ? hn::Neg(x) : hn::Mul(factor, x);
-    } else {
-      sum = kFactor == 1    ? hn::Add(sum, x)
-            : kFactor == -1 ? hn::Sub(sum, x)
-                            : hn::MulAdd(factor, x, sum);
-    }
-    begun = true;
+    sum = kFactor == 1    ? hn::Add(sum, x)
+          : kFactor == -1 ? hn::Sub(sum, x)
+                          : hn::MulAdd(hn::Set(d, static_cast<float>(kFactor)), x, sum);
   }
 }
 
@@ -90,6 +96,7 @@ constexpr size_t mirror_of(size_t row) {
 // Keeps the terms of a row that another row has too, or has with the opposite sign.
 template <class Matrix, size_t kOther, bool kOpposite>
 struct CommonTerms {
+  static constexpr size_t kColumns = Matrix::kColumns;
   static constexpr double at(size_t row, size_t column) {
     const double x = Matrix::at(row, column), y = Matrix::at(kOther, column);
     return x == (kOpposite ? -y : y) ? x : 0;
@@ -98,9 +105,12 @@ struct CommonTerms {
 
 template <class Matrix, size_t kRow, class D, size_t... kColumns>
 HWY_INLINE hn::Vec<D> row_of(D d, const hn::Vec<D>* in, std::index_sequence<kColumns...>) {
-  auto sum = hn::Zero(d);
-  bool begun = false;
-  (add_term<Matrix, kRow, kColumns>(d, in, sum, begun), ...);
+  constexpr size_t kFirst = first_term<Matrix>(kRow);
+  if constexpr (kFirst == Matrix::kColumns) return hn::Zero(d);
+  constexpr double kFactor = Matrix::at(kRow, kFirst);
+  auto sum = in[kFirst];
+  if constexpr (kFactor != 1) sum = hn::Mul(hn::Set(d, static_cast<float>(kFactor)), sum);
+  (add_term<Matrix, kRow, kColumns>(d, in, sum), ...);
   return sum;
 }
 
@@ -120,8 +130,48 @@ HWY_INLINE void apply_row(D d, const hn::Vec<D>* in, hn::Vec<D>* out) {
 }
 
 template <class Matrix, class D, size_t... kRows>
-HWY_INLINE void apply(D d, const hn::Vec<D>* in, hn::Vec<D>* out, std::index_sequence<kRows...>) {
+HWY_INLINE void apply_rows(D d, const hn::Vec<D>* in, hn::Vec<D>* out,
+                           std::index_sequence<kRows...>) {
   (apply_row<Matrix, kRows>(d, in, out), ...);
+}
+
+template <class Matrix>
+struct Transposed {
+  static constexpr size_t kRows = Matrix::kColumns, kColumns = Matrix::kRows;
+  static constexpr double at(size_t row, size_t column) { return Matrix::at(column, row); }
+};
+
+// The matrix for vectors in which each two elements whose columns mirror each other were replaced
+// by their sum and their difference.
+template <class Matrix>
+struct OfSums {
+  static constexpr size_t kRows = Matrix::kRows, kColumns = Matrix::kColumns;
+  static constexpr double at(size_t row, size_t column) {
+    const size_t mirror = mirror_of<Transposed<Matrix>>(column);
+    const double x = Matrix::at(row, column), y = Matrix::at(row, mirror);
+    if (mirror == column) return x;
+    return (column < mirror) == (x == y) ? (column < mirror ? x : y) : 0;
+  }
+};
+
+template <class Matrix, size_t kColumn, class D>
+HWY_INLINE void sum_column(const hn::Vec<D>* in, hn::Vec<D>* sums) {
+  constexpr size_t kMirror = mirror_of<Transposed<Matrix>>(kColumn);
+  if constexpr (kMirror == kColumn) sums[kColumn] = in[kColumn];
+  if constexpr (kMirror > kColumn) sums[kColumn] = hn::Add(in[kColumn], in[kMirror]);
+  if constexpr (kMirror < kColumn) sums[kColumn] = hn::Sub(in[kMirror], in[kColumn]);
+}
+template <class Matrix, class D, size_t... kColumns>
+HWY_INLINE void sum_columns(const hn::Vec<D>* in, hn::Vec<D>* sums,
+                            std::index_sequence<kColumns...>) {
+  (sum_column<Matrix, kColumns, D>(in, sums), ...);
+}
+
+template <class Matrix, class D>
+HWY_INLINE void apply(D d, const hn::Vec<D>* in, hn::Vec<D>* out) {
+  hn::Vec<D> sums[Matrix::kColumns];
+  sum_columns<Matrix, D>(in, sums, std::make_index_sequence<Matrix::kColumns>());
+  apply_rows<OfSums<Matrix>>(d, sums, out, std::make_index_sequence<Matrix::kRows>());
 }
 
 template <size_t kOutputs, class T>
@@ -146,7 +196,7 @@ HWY_INLINE void bring_column(D d, const WinogradSide<const float>& from, bool ha
     for (size_t i = 0; i < Matrix::kColumns; ++i)
       in[i] = is_there && from.rows[i] != nullptr ? hn::LoadU(d, from.rows[i] + at) : hn::Zero(d);
   }
-  apply<Matrix>(d, in, out, std::make_index_sequence<Matrix::kRows>());
+  apply<Matrix>(d, in, out);
 }
 
 // Transforms the line for the channels of D's lanes. The last kKept columns of a patch are the
@@ -171,7 +221,7 @@ HWY_INLINE void transform_lanes(D d, const WinogradLine& call, size_t channel) {
       hn::Vec<D> line[kIn], out[Across::kRows];
 #pragma GCC unroll 8
       for (size_t j = 0; j < kIn; ++j) line[j] = columns[j][i];
-      apply<Across>(d, line, out, std::make_index_sequence<Across::kRows>());
+      apply<Across>(d, line, out);
       float* to = call.to.rows[i] + at;
 #pragma GCC unroll 8
       for (size_t j = 0; j < Across::kRows; ++j, to += call.to.column)
@@ -194,9 +244,9 @@ HWY_INLINE size_t transform_by(D d, const WinogradLine& call, size_t channel) {
 }
 
 // Whole vectors, then what is left of the channels in smaller ones.
-template <WinogradStep kStep, size_t kAcross, size_t kTaps>
+template <WinogradStep kStep, size_t kDown, size_t kAcross, size_t kTaps>
 void transform(const WinogradLine& call) {
-  using Down = StepMatrix<kStep, 2, kTaps>;
+  using Down = StepMatrix<kStep, kDown, kTaps>;
   using Across = StepMatrix<kStep, kAcross, kTaps>;
   constexpr size_t kKept = kStep == WinogradStep::kInput ? kTaps - 1 : 0;
   size_t channel = transform_by<Down, Across, kKept>(hn::ScalableTag<float>(), call, 0);
@@ -205,19 +255,19 @@ void transform(const WinogradLine& call) {
   transform_by<Down, Across, kKept>(hn::CappedTag<float, 1>(), call, channel);
 }
 
-template <size_t kAcross, size_t kTaps>
+template <size_t kDown, size_t kAcross, size_t kTaps>
 WinogradInstruction transform_of(WinogradStep step) {
   switch (step) {
     case WinogradStep::kInput:
-      return &transform<WinogradStep::kInput, kAcross, kTaps>;
+      return &transform<WinogradStep::kInput, kDown, kAcross, kTaps>;
     case WinogradStep::kWeights:
-      return &transform<WinogradStep::kWeights, kAcross, kTaps>;
+      return &transform<WinogradStep::kWeights, kDown, kAcross, kTaps>;
     case WinogradStep::kResults:
-      return &transform<WinogradStep::kResults, kAcross, kTaps>;
+      return &transform<WinogradStep::kResults, kDown, kAcross, kTaps>;
     case WinogradStep::kUpstream:
-      return &transform<WinogradStep::kUpstream, kAcross, kTaps>;
+      return &transform<WinogradStep::kUpstream, kDown, kAcross, kTaps>;
     default:
-      return &transform<WinogradStep::kGradient, kAcross, kTaps>;
+      return &transform<WinogradStep::kGradient, kDown, kAcross, kTaps>;
   }
 }
 
@@ -280,9 +330,10 @@ void find_common(const CommonMarks& call) {
 
 WinogradInstruction winograd_here(WinogradStep step, const WinogradForm& form) {
   return with_winograd_matrices(
-      form.outputs[1], form.taps,
-      [step]<size_t kOutputs, size_t kTaps>(const WinogradMatrices<kOutputs, kTaps>&) {
-        return transform_of<kOutputs, kTaps>(step);
+      form.outputs, form.taps,
+      [step]<size_t kDown, size_t kAcross, size_t kTaps>(const WinogradMatrices<kDown, kTaps>&,
+                                                         const WinogradMatrices<kAcross, kTaps>&) {
+        return transform_of<kDown, kAcross, kTaps>(step);
       });
 }
 PointProductsInstruction point_products_here() { return &multiply_points; }

@@ -63,16 +63,17 @@ class WinogradTiles {
     for (int64_t i = 0; i < form_.points(0); ++i)
       side.rows[i] = first + static_cast<size_t>(i * form_.points(1)) * at.point;
   }
-  // Patches whose elements are pixels over the windows: two rows, of which a line of tiles at the
-  // end of an image may have one.
+  // Patches whose elements are pixels over the windows: as many rows as a tile has results down,
+  // of which a line of tiles at the end of an image may have fewer.
   template <class T>
   void set_pixels(int64_t line, T* first, WinogradSide<T>& side) const {
     const int64_t width = form_.windows.axes[1].windows;
     side.column = form_.columns;
     side.patch = form_.columns * form_.outputs[1];
     side.size = width;
-    side.rows[0] = first;
-    side.rows[1] = pixels_of(line).rows > 1 ? first + width * form_.columns : nullptr;
+    const int64_t rows = pixels_of(line).rows;
+    for (int64_t i = 0; i < form_.outputs[0]; ++i)
+      side.rows[i] = i < rows ? first + i * width * form_.columns : nullptr;
   }
 
  private:

@@ -156,18 +156,23 @@ TEST_SUITE_BEGIN("unit");
 
 TEST_CASE("transformed tiles: the matrices give the sums over taps") {
   check_matrices<2, 3>();
+  check_matrices<4, 3>();
   check_matrices<2, 5>();
   check_matrices<4, 5>();
 }
 
 TEST_CASE("transformed tiles: no other tile has matrices") {
-  const auto points = [](const auto& m) { return m.kPoints; };
-  CHECK(with_winograd_matrices(2, 3, points) == 4);
-  CHECK(with_winograd_matrices(2, 5, points) == 6);
-  CHECK(with_winograd_matrices(4, 5, points) == 8);
-  CHECK_THROWS_WITH_AS(with_winograd_matrices(4, 3, points),
-                       doctest::Contains("4 results of 3 taps"), Error);
-  CHECK_THROWS_AS(with_winograd_matrices(3, 5, points), Error);
+  const auto points = [](const auto& down, const auto& across) {
+    return std::array{down.kPoints, across.kPoints};
+  };
+  CHECK(with_winograd_matrices({2, 2}, 3, points) == std::array<size_t, 2>{4, 4});
+  CHECK(with_winograd_matrices({4, 4}, 3, points) == std::array<size_t, 2>{6, 6});
+  CHECK(with_winograd_matrices({2, 2}, 5, points) == std::array<size_t, 2>{6, 6});
+  CHECK(with_winograd_matrices({2, 4}, 5, points) == std::array<size_t, 2>{6, 8});
+  CHECK_THROWS_WITH_AS(with_winograd_matrices({4, 4}, 5, points),
+                       doctest::Contains("4 x 4 results of 5 taps"), Error);
+  CHECK_THROWS_AS(with_winograd_matrices({2, 4}, 3, points), Error);
+  CHECK_THROWS_AS(with_winograd_matrices({3, 3}, 3, points), Error);
 }
 
 TEST_CASE("transformed tiles: random shapes agree with plain sums on any number of threads") {
@@ -213,16 +218,25 @@ TEST_CASE("transformed tiles: which convolutions go so") {
 TEST_CASE("transformed tiles: the tiles are those of the fewest multiplications") {
   const Conv2dAttributes same{.padding = "same"};
   struct Case {
-    int64_t height, width, taps, results;  // of a tile, across
+    int64_t height, width, taps;
+    std::array<int64_t, 2> results;  // of a tile
   };
-  // With 5 taps 8 results across are 4 tiles of 36 points or 2 of 48, and 2 are one of either.
-  for (const Case& c :
-       {Case{8, 14, 3, 2}, {8, 8, 5, 4}, {8, 14, 5, 4}, {8, 9, 5, 4}, {8, 2, 5, 2}}) {
+  // With 5 taps 8 results across are 4 tiles of 36 points or 2 of 48, and 2 are one of either. With
+  // 3 taps 6 x 6 results are 9 tiles of 16 points or 4 of 36, which are as many.
+  for (const Case& c : {Case{8, 14, 3, {4, 4}},
+                        {7, 7, 3, {4, 4}},
+                        {6, 6, 3, {2, 2}},
+                        {2, 14, 3, {2, 2}},
+                        {8, 8, 5, {2, 4}},
+                        {8, 14, 5, {2, 4}},
+                        {8, 9, 5, {2, 4}},
+                        {8, 2, 5, {2, 2}}}) {
+    CAPTURE(c.height);
     CAPTURE(c.width);
     CAPTURE(c.taps);
     const auto form = form_of(same, {2, c.height, c.width, 16}, {c.taps, c.taps, 16, 16});
     REQUIRE(form);
-    CHECK(form->outputs == std::array<int64_t, 2>{2, c.results});
+    CHECK(form->outputs == c.results);
   }
 }
 
