@@ -1,7 +1,7 @@
 // TileProgram: an element-wise cluster (a `fused` node, or one element-wise node) as a short list
-// of vector instructions that is run tile by tile: each tile's intermediates stay in a small
-// register file, which is what a vector unit does with its unified buffer. Immutable once built;
-// run() may be called from any number of threads on disjoint ranges.
+// of vector instructions and chains of such (vector/chain.h) that is run tile by tile: each tile's
+// intermediates stay in a small register file, which is what a vector unit does with its unified
+// buffer. Immutable once built; run() may be called from any number of threads on disjoint ranges.
 #ifndef KEEL_BACKENDS_COMMON_TILE_PROGRAM_H
 #define KEEL_BACKENDS_COMMON_TILE_PROGRAM_H
 
@@ -12,6 +12,8 @@
 
 #include "keel/backends/common/broadcast.h"
 #include "keel/backends/common/kernel.h"
+#include "keel/backends/common/tile_nodes.h"
+#include "keel/backends/common/vector/chain.h"
 #include "keel/backends/common/vector_call.h"
 
 namespace keel {
@@ -20,6 +22,9 @@ namespace keel {
 // dtype `out`; null where the backend has none.
 using InstructionLookup =
     std::function<VectorInstruction(std::string_view op, DType in, DType out)>;
+
+// Returns the lookup's instruction for a node; null where it has none.
+VectorInstruction instruction_for(const Node& node, const InstructionLookup& lookup);
 
 // Inputs and outputs of a body: pointers to so many are kept on the stack, and a tile of so many
 // fits in the smallest unified buffer that a preset may have. Fusing makes far fewer (FuseLimits).
@@ -63,11 +68,14 @@ class TileProgram {
   size_t smallest_register_bytes() const noexcept { return result_registers_ * 8 * widest_; }
 
   int64_t elements() const noexcept { return elements_; }
-  size_t instructions() const noexcept { return instructions_.size(); }
+  // Returns how many ops are computed, and copies made of results.
+  size_t instructions() const noexcept { return computed_; }
   int64_t tile_elements() const noexcept { return tile_; }
   const std::vector<KernelPlan::InPlace>& in_place() const noexcept { return in_place_; }
 
   static constexpr size_t kRegisterFileBytes = size_t{48} * 1024;
+  // Room for rows that chains read again and again, behind the register file.
+  static constexpr size_t kRowBytes = size_t{16} * 1024;
   // What the registers of a tile take together: half of a first cache of 32 KiB, so that registers
   // are still there for the next instruction after operands and results went by.
   static constexpr size_t kTileBytes = size_t{16} * 1024;
@@ -76,18 +84,30 @@ class TileProgram {
   static constexpr size_t kStreamedBytes = size_t{8} << 20;
 
  private:
-  enum class Place : uint8_t { kRegister, kArgument, kConstant };
+  // kValue: what a chain hands on.
+  enum class Place : uint8_t { kRegister, kArgument, kConstant, kRow, kValue };
   struct Operand {
     Place place = Place::kRegister;
-    uint32_t index = 0;  // register, argument, or byte offset of the constant
+    uint32_t index = 0;  // register, argument, row, or byte offset of the constant
     size_t element_size = 0;
     bool scalar = false;
     // Set for a register that a load fills from one row for all: the argument that has that row.
     int64_t row_of = -1;
     int64_t loaded_from = -1;  // the argument that a load fills the register from
   };
+  struct Step {  // of a chain
+    vector::ChainOp op = vector::ChainOp::kLoad;
+    uint32_t sources = 0;
+    Operand src[4];
+    Operand dst;          // of a store
+    bool leaves = false;  // as an instruction's
+  };
   struct Instruction {
     VectorInstruction function = nullptr;
+    // Set instead of the function where steps [first_step, first_step + steps) are run as a chain.
+    vector::ChainInstruction chain = nullptr;
+    uint32_t first_step = 0;
+    uint32_t steps = 0;
     Operand dst;
     Operand src[3];
     uint32_t sources = 0;
@@ -101,6 +121,15 @@ class TileProgram {
     // Each row of the iteration shape reads the same. The register is then this load's alone, and
     // need not be filled again for another window that begins at the same place of a row.
     bool one_row = false;
+    BroadcastReader reader;
+  };
+  // A row that all rows of the iteration shape share and chains read. It is filled once for a run,
+  // and ends with what is at its beginning, as ChainOperand asks.
+  struct Row {
+    uint32_t argument = 0;
+    size_t at = 0;  // byte of the room for rows
+    size_t element_size = 0;
+    size_t period = 0;  // elements
     BroadcastReader reader;
   };
   // One pass through the instructions works on this: rows of `count` elements, the first beginning
@@ -121,20 +150,31 @@ class TileProgram {
     // Where all arguments are brought: the window's first element among those that are; else -1.
     int64_t brought_at = -1;
     size_t register_stride = 0;  // bytes from register to register
+    int64_t rows_begin = 0;      // the element that the rows of chains were filled from
   };
   struct Lines {  // the first row of an operand, and bytes from row to row
     char* at = nullptr;
     size_t step = 0;
   };
+  // Steps of a chain: of each node one, and a store; before the first a load.
+  static constexpr size_t kMostSteps = 2 * kMostChainNodes + 1;
   class Builder;
+  TileProgram(TileNodes cluster, const InstructionLookup& lookup);
 
   void run_window(void* const* args, const Window& window, char* registers, uint32_t* status) const;
   Lines lines_of(const Operand& operand, void* const* args, const Window& window,
                  char* registers) const;
+  void run_instruction(const Instruction& instruction, void* const* args, const Window& window,
+                       char* registers, uint32_t* status) const;
+  void run_chain(const Instruction& instruction, void* const* args, const Window& window,
+                 char* registers) const;
+  vector::ChainOperand chain_operand(const Operand& operand, const Lines& lines,
+                                     const Window& window) const;
+  void fill_rows(void* const* args, int64_t begin, int64_t end, char* registers) const;
   void load(const Load& load, void* const* args, const Window& window, char* registers) const;
   uint32_t run_flat(void* const* args, int64_t begin, int64_t end, bool input_piece,
                     bool result_piece) const;
-  bool streams(void* const* args, const Instruction& instruction) const;
+  bool streams(void* const* args, const Operand& dst, bool leaves, const Window& window) const;
 
   int64_t elements_ = 0;
   int64_t row_elements_ = 1;  // of the iteration shape's last dimension
@@ -147,8 +187,11 @@ class TileProgram {
   std::vector<uint32_t> result_register_;
   size_t result_registers_ = 0;
   size_t inputs_ = 0;
-  bool large_ = false;  // outputs of kStreamedBytes or more
+  bool large_ = false;   // outputs of kStreamedBytes or more
+  size_t computed_ = 0;  // ops and copies
   std::vector<Instruction> instructions_;
+  std::vector<Step> steps_;
+  std::vector<Row> rows_;
   std::vector<Load> loads_;
   std::vector<char> constants_;
   std::vector<KernelPlan::InPlace> in_place_;

@@ -6,27 +6,11 @@
 #include "hwy/highway.h"
 
 #include "keel/backends/common/vector/float_loop-inl.h"
+#include "keel/backends/common/vector/float_ops-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace keel::vector::HWY_NAMESPACE {
 namespace {
-
-#define KEEL_COMPARISON(Name, expression)   \
-  struct Name {                             \
-    template <class V>                      \
-    static HWY_INLINE auto test(V a, V b) { \
-      return expression;                    \
-    }                                       \
-  }
-
-KEEL_COMPARISON(EqualOp, a == b);
-KEEL_COMPARISON(NotEqualOp, hn::Not(a == b));
-KEEL_COMPARISON(LessOp, a < b);
-KEEL_COMPARISON(LessEqualOp, a <= b);
-KEEL_COMPARISON(GreaterOp, a > b);
-KEEL_COMPARISON(GreaterEqualOp, a >= b);
-
-#undef KEEL_COMPARISON
 
 constexpr InstructionEntry kEntries[] = {
     KEEL_FLOAT_TEST("equal", EqualOp),     KEEL_FLOAT_TEST("not_equal", NotEqualOp),

@@ -6,10 +6,9 @@
 // All dtypes but bool: add sub mul div mod pow maximum minimum neg abs sign square relu floor ceil
 // round (half to even), and into bool equal not_equal less less_equal
 // greater greater_equal. f64, f32, f16, bf16 besides: exp log log1p expm1 sqrt rsqrt tanh sigmoid
-// gelu (by erf) sin cos erf reciprocal. f64, f32: mul_add a * b + c, mul_sub a * b - c, sub_mul c -
-// a * b, sub_sub a - b - c, each step rounded. bool: logical_and logical_or logical_xor logical_not
-// equal not_equal maximum minimum. Every dtype: select (src[0] is bool; src[1] where it holds, else
-// src[2]), cast (any pair), copy.
+// gelu (by erf) sin cos erf reciprocal. bool: logical_and logical_or logical_xor logical_not equal
+// not_equal maximum minimum. Every dtype: select (src[0] is bool; src[1] where it holds, else
+// src[2]), cast (any pair), copy. Several of f32 or f64 in one pass are a chain (chain.h).
 //
 // Corners: f16 and bf16 are computed in f32 and rounded to nearest even, as if stored after each
 // instruction. NaN wins in maximum, minimum and relu. Integers wrap around; x / 0 and x mod

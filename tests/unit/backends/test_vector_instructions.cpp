@@ -171,30 +171,6 @@ TEST_CASE("vector: float arithmetic on edge values") {
   });
 }
 
-TEST_CASE("vector: a product or difference with a sum in one instruction rounds twice") {
-  Numbers numbers(6);
-  std::vector<float> a(517), b(517), c(517);
-  for (size_t i = 0; i < a.size(); ++i) {
-    a[i] = numbers.uniform();
-    b[i] = numbers.uniform();
-    c[i] = -a[i] * b[i] * (i % 2 == 0 ? 1.0f : 0.3f);
-  }
-  on_every_isa([&] {
-    const auto sum = run<float>("mul_add", f32, f32, a.size(), a, b, c);
-    const auto less = run<float>("mul_sub", f32, f32, a.size(), a, b, c);
-    const auto rest = run<float>("sub_mul", f32, f32, a.size(), a, b, c);
-    const auto both = run<float>("sub_sub", f32, f32, a.size(), a, b, c);
-    for (size_t i = 0; i < a.size(); ++i) {
-      const volatile float product = a[i] * b[i];
-      CHECK(sum[i] == product + c[i]);
-      CHECK(less[i] == product - c[i]);
-      CHECK(rest[i] == c[i] - product);
-      const volatile float distance = a[i] - b[i];
-      CHECK(both[i] == distance - c[i]);
-    }
-  });
-}
-
 TEST_CASE("vector: stores past the caches write the same bytes and no others") {
   Numbers numbers(7);
   std::vector<float> a(300), expected(300);

@@ -1,0 +1,376 @@
+// Builds tile programs: turns the nodes of a cluster into instructions and chains, gives their
+// results registers, and writes outputs in place of registers where nothing is lost by it.
+#include <algorithm>
+#include <cstring>
+#include <unordered_map>
+#include <utility>
+
+#include "keel/backends/common/tile_program.h"
+#include "keel/core/base/checked.h"
+
+namespace keel {
+namespace {
+
+constexpr int64_t kTileStep = 64;  // elements; keeps every register aligned to a cache line
+constexpr int64_t kLargestTile = 4096;
+
+int64_t round_down(int64_t elements, int64_t step) { return elements / step * step; }
+
+}  // namespace
+
+class TileProgram::Builder {
+ public:
+  Builder(TileProgram& program, const InstructionLookup& lookup, TileNodes cluster)
+      : program_(program),
+        lookup_(lookup),
+        shape_(cluster.shape),
+        inputs_(std::move(cluster.inputs)),
+        outputs_(std::move(cluster.outputs)) {
+    cluster.nodes.swap(nodes_);
+  }
+
+  void build() {
+    program_.elements_ = shape_.num_elements();
+    program_.row_elements_ = shape_.rank() == 0 ? 1 : shape_.back();
+    program_.inputs_ = inputs_.size();
+    for (size_t i = 0; i < inputs_.size(); ++i) argument_[inputs_[i]] = static_cast<uint32_t>(i);
+    number_uses();
+    for (size_t first = 0; first < nodes_.size();) {
+      size_t end = first + 1;
+      while (end < nodes_.size() && nodes_[end].continues) ++end;
+      if (is_chain_node(nodes_[first]))
+        add_chain(first, end);
+      else
+        add_instruction(first);
+      first = end;
+    }
+    program_.computed_ = nodes_.size();
+    copy_unwritten_outputs();
+    measure_outputs();
+    choose_tile();
+    number_result_registers();
+    find_in_place();
+  }
+
+ private:
+  void number_uses() {
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      for (const Value& v : nodes_[i].inputs) last_use_[v] = i;
+    }
+    // An output goes straight to its memory; the first of several that share a value, the others
+    // are copied.
+    for (size_t o = 0; o < outputs_.size(); ++o) {
+      const bool computed = std::any_of(nodes_.begin(), nodes_.end(),
+                                        [&](const TileNode& n) { return n.result == outputs_[o]; });
+      if (computed && !output_of_.contains(outputs_[o])) output_of_[outputs_[o]] = o;
+    }
+  }
+
+  uint32_t take_register() {
+    if (free_.empty()) return static_cast<uint32_t>(program_.register_count_++);
+    const uint32_t r = free_.back();
+    free_.pop_back();
+    return r;
+  }
+
+  uint32_t output_argument(size_t output) const {
+    return static_cast<uint32_t>(program_.inputs_ + output);
+  }
+
+  Operand operand(const Value& v) {
+    if (const auto it = known_.find(v); it != known_.end()) return it->second;
+    const size_t size = size_of(v.dtype());
+    widest_ = std::max(widest_, size);
+    Operand operand;
+    operand.element_size = size;
+    if (const auto it = argument_.find(v); it != argument_.end()) {
+      const Shape& own = v.shape();
+      operand.place = Place::kArgument;
+      operand.index = it->second;
+      if (own.num_elements() == 1)
+        operand.scalar = true;
+      else if (own.num_elements() != program_.elements_)
+        operand = load(v, it->second);
+    } else {
+      operand = constant(v);
+    }
+    return known_[v] = operand;
+  }
+
+  bool is_one_row(const Value& v) const {
+    return shape_.rank() != 0 && v.shape().rank() != 0 &&
+           v.shape().num_elements() == shape_.back() && v.shape().back() != 1 &&
+           v.shape().num_elements() != program_.elements_;
+  }
+
+  Operand load(const Value& v, uint32_t argument) {
+    Operand operand;
+    operand.element_size = size_of(v.dtype());
+    const bool one_row = is_one_row(v);
+    operand.index = one_row ? static_cast<uint32_t>(program_.register_count_++) : take_register();
+    if (one_row) operand.row_of = argument;
+    operand.loaded_from = argument;
+    program_.loads_.push_back({program_.instructions_.size(), argument, operand.index,
+                               operand.element_size, one_row,
+                               BroadcastReader(v.shape(), shape_, operand.element_size)});
+    return operand;
+  }
+
+  // Scalar constants are stored once and read as scalars; the fuser keeps larger ones outside as
+  // inputs.
+  Operand constant(const Value& v) {
+    const Tensor& value = v.node().as<ConstantAttributes>().value;
+    Operand operand;
+    operand.place = Place::kConstant;
+    operand.element_size = size_of(v.dtype());
+    operand.scalar = true;
+    operand.index = static_cast<uint32_t>(align_up(program_.constants_.size(), 8));
+    program_.constants_.resize(operand.index + operand.element_size);
+    std::memcpy(program_.constants_.data() + operand.index, value.raw(), operand.element_size);
+    return operand;
+  }
+
+  // Returns the row that a chain reads the value from, if all rows of the iteration shape read the
+  // same and there is room for it.
+  std::optional<Operand> row(const Value& v) {
+    if (const auto it = rows_.find(v); it != rows_.end()) return it->second;
+    const auto argument = argument_.find(v);
+    if (argument == argument_.end() || !is_one_row(v)) return std::nullopt;
+    const size_t size = size_of(v.dtype());
+    const auto elements = static_cast<size_t>(v.shape().num_elements());
+    const size_t times = (vector::kChainGroup + elements - 1) / elements;
+    const size_t period = times * elements;
+    const size_t bytes = (period + vector::kChainGroup) * size;
+    if (bytes > kRowBytes - row_bytes_) return std::nullopt;
+    Operand operand;
+    operand.place = Place::kRow;
+    operand.index = static_cast<uint32_t>(program_.rows_.size());
+    operand.element_size = size;
+    program_.rows_.push_back(
+        {argument->second, row_bytes_, size, period, BroadcastReader(v.shape(), shape_, size)});
+    row_bytes_ += align_up(bytes, static_cast<size_t>(kTileStep));
+    return rows_[v] = operand;
+  }
+
+  Operand chain_operand(const Value& v) {
+    if (known_.contains(v)) return known_.at(v);
+    if (const std::optional<Operand> own = row(v)) return *own;
+    return operand(v);
+  }
+
+  // Returns the place of a node's result; nothing where the chain only hands it on.
+  std::optional<Operand> destination(size_t at) {
+    const TileNode& node = nodes_[at];
+    const bool handed_on = at + 1 < nodes_.size() && nodes_[at + 1].continues;
+    const bool is_output = output_of_.contains(node.result);
+    const auto last = last_use_.find(node.result);
+    if (handed_on && !is_output && last->second == at + 1) return std::nullopt;
+    return result_place(at);
+  }
+
+  Operand result_place(size_t at) {
+    const Value& result = nodes_[at].result;
+    Operand dst;
+    dst.element_size = size_of(result.dtype());
+    widest_ = std::max(widest_, dst.element_size);
+    if (const auto it = output_of_.find(result); it != output_of_.end()) {
+      dst.place = Place::kArgument;
+      dst.index = output_argument(it->second);
+      writer_[it->second] = at;
+    } else {
+      dst.index = take_register();
+    }
+    return known_[result] = dst;
+  }
+
+  bool leaves(size_t at) const {
+    const Value& result = nodes_[at].result;
+    return output_of_.contains(result) && !last_use_.contains(result);
+  }
+
+  // All that is loaded is there before the chain begins, in registers that no step writes.
+  void add_chain(size_t first, size_t end) {
+    for (size_t at = first; at < end; ++at) {
+      for (const Value& v : nodes_[at].inputs) {
+        if (argument_.contains(v)) static_cast<void>(chain_operand(v));
+      }
+    }
+    Instruction instruction;
+    instruction.chain = vector::find_chain(nodes_[first].result.dtype());
+    instruction.first_step = static_cast<uint32_t>(program_.steps_.size());
+    for (size_t at = first; at < end; ++at) add_steps(at);
+    instruction.steps = static_cast<uint32_t>(program_.steps_.size()) - instruction.first_step;
+    program_.instructions_.push_back(instruction);
+  }
+
+  void add_steps(size_t at) {
+    const TileNode& node = nodes_[at];
+    const auto operand_of = [&](const Value& v) {
+      if (!node.continues || v != nodes_[at - 1].result) return chain_operand(v);
+      Operand operand;
+      operand.place = Place::kValue;
+      return operand;
+    };
+    Step step;
+    for (const Value& v : node.inputs) step.src[step.sources++] = operand_of(v);
+    if (node.select)
+      step.op = *node.select;
+    else
+      take_value(vector::find_chain_ops(node.node->op_name()).value(), step);
+    program_.steps_.push_back(step);
+    if (const std::optional<Operand> dst = destination(at)) {
+      Step store;
+      store.op = vector::ChainOp::kStore;
+      store.dst = *dst;
+      store.leaves = leaves(at);
+      program_.steps_.push_back(store);
+    }
+    release_registers(at);
+  }
+
+  // Gives a step of one or two operands the one beside the value that is handed on. Where none is
+  // yet, the first operand is loaded ahead of it.
+  void take_value(const vector::ChainOps& ops, Step& step) {
+    const bool has_second = step.sources == 2;
+    step.op = ops.of_first;
+    if (step.src[0].place == Place::kValue) {
+      step.src[0] = step.src[1];
+    } else if (has_second && step.src[1].place == Place::kValue) {
+      step.op = ops.of_second;
+    } else {
+      Step load;
+      load.sources = 1;
+      load.src[0] = step.src[0];
+      program_.steps_.push_back(load);
+      step.src[0] = step.src[1];
+    }
+    step.sources = has_second ? 1 : 0;
+  }
+
+  void add_instruction(size_t at) {
+    const TileNode& node = nodes_[at];
+    Instruction instruction;
+    instruction.function = instruction_for(*node.node, lookup_);
+    instruction.sources = static_cast<uint32_t>(node.inputs.size());
+    for (size_t s = 0; s < node.inputs.size(); ++s) {
+      instruction.src[s] = operand(node.inputs[s]);
+    }
+    instruction.dst = result_place(at);
+    instruction.leaves = leaves(at);
+    program_.instructions_.push_back(instruction);
+    release_registers(at);
+  }
+
+  void release_registers(size_t at) {
+    for (const Value& v : nodes_[at].inputs) {
+      const auto known = known_.find(v);
+      if (known == known_.end()) continue;  // a row, or handed on
+      const Operand& operand = known->second;
+      if (operand.place != Place::kRegister || last_use_[v] != at) continue;
+      if (operand.row_of >= 0) continue;  // another window reads it, too
+      const bool output_later = std::find(outputs_.begin(), outputs_.end(), v) != outputs_.end();
+      const bool freed = std::find(free_.begin(), free_.end(), operand.index) != free_.end();
+      if (!output_later && !freed) free_.push_back(operand.index);
+    }
+  }
+
+  // Outputs that are inputs, constants or another output: copied behind all nodes.
+  void copy_unwritten_outputs() {
+    for (size_t o = 0; o < outputs_.size(); ++o) {
+      const auto it = output_of_.find(outputs_[o]);
+      if (it != output_of_.end() && it->second == o) continue;
+      Instruction copy;
+      copy.function = lookup_("copy", outputs_[o].dtype(), outputs_[o].dtype());
+      copy.sources = 1;
+      const size_t at = program_.computed_++;
+      copy.src[0] = operand(outputs_[o]);
+      last_use_[outputs_[o]] = at;
+      copy.dst = {Place::kArgument, output_argument(o), size_of(outputs_[o].dtype()), false};
+      writer_[o] = at;
+      copy.leaves = true;
+      program_.instructions_.push_back(copy);
+    }
+  }
+
+  void measure_outputs() {
+    size_t bytes = 0;
+    for (const Value& v : outputs_) bytes += size_of(v.dtype());
+    program_.large_ =
+        bytes * static_cast<size_t>(program_.elements_) >= TileProgram::kStreamedBytes;
+  }
+
+  void choose_tile() {
+    const size_t registers = std::max<size_t>(1, program_.register_count_);
+    const auto fits = static_cast<int64_t>(kTileBytes / (registers * widest_));
+    const auto group = static_cast<int64_t>(vector::kChainGroup);
+    const int64_t tile = round_down(fits, fits < group ? kTileStep : group);
+    program_.tile_ = std::clamp(tile, kTileStep, kLargestTile);
+    program_.register_stride_ = static_cast<size_t>(program_.tile_) * widest_;
+    program_.widest_ = widest_;
+  }
+
+  void number_result_registers() {
+    constexpr uint32_t kNone = ~uint32_t{0};
+    program_.result_register_.assign(program_.register_count_, kNone);
+    const auto count = [&](const Operand& dst) {
+      if (dst.place != Place::kRegister) return;
+      uint32_t& number = program_.result_register_[dst.index];
+      if (number == kNone) number = static_cast<uint32_t>(program_.result_registers_++);
+    };
+    for (const Instruction& instruction : program_.instructions_) {
+      if (instruction.chain == nullptr) count(instruction.dst);
+    }
+    for (const Step& step : program_.steps_) {
+      if (step.op == vector::ChainOp::kStore) count(step.dst);
+    }
+  }
+
+  // An output may take over a full-size input that no instruction reads after the one that writes
+  // the output. A node may have one value as several inputs: each has its pair.
+  void find_in_place() {
+    for (size_t input = 0; input < inputs_.size(); ++input) {
+      const Value& value = inputs_[input];
+      if (value.shape().num_elements() != program_.elements_) continue;
+      for (const auto& [output, at] : writer_) {
+        if (size_of(outputs_[output].dtype()) != size_of(value.dtype())) continue;
+        const auto last = last_use_.find(value);
+        if (last != last_use_.end() && last->second <= at) {
+          program_.in_place_.push_back({output, input});
+        }
+      }
+    }
+    std::sort(program_.in_place_.begin(), program_.in_place_.end(),
+              [](const auto& a, const auto& b) {
+                return std::pair(a.output, a.input) < std::pair(b.output, b.input);
+              });
+  }
+
+  TileProgram& program_;
+  const InstructionLookup& lookup_;
+  Shape shape_;
+  Values inputs_;
+  std::vector<Value> outputs_;
+  std::vector<TileNode> nodes_;
+  std::unordered_map<Value, uint32_t, ValueHash> argument_;
+  std::unordered_map<Value, size_t, ValueHash> last_use_;  // by number of the node
+  std::unordered_map<Value, size_t, ValueHash> output_of_;
+  std::unordered_map<Value, Operand, ValueHash> known_;
+  std::unordered_map<Value, Operand, ValueHash> rows_;  // that chains read; others may be loaded
+  std::unordered_map<size_t, size_t> writer_;           // output -> node
+  std::vector<uint32_t> free_;
+  size_t widest_ = 1;
+  size_t row_bytes_ = 0;
+};
+
+TileProgram::TileProgram(const Node& node, const InstructionLookup& lookup)
+    : TileProgram(tile_nodes_of(node), lookup) {}
+
+TileProgram::TileProgram(const Graph& body, const InstructionLookup& lookup)
+    : TileProgram(tile_nodes_of(body), lookup) {}
+
+TileProgram::TileProgram(TileNodes cluster, const InstructionLookup& lookup) {
+  form_chains(cluster);
+  Builder(*this, lookup, std::move(cluster)).build();
+}
+
+}  // namespace keel

@@ -1,0 +1,49 @@
+// TileNodes: the nodes of an element-wise cluster in the order in which a tile program computes
+// them, with the chains that they form (vector/chain.h): runs of nodes each of which takes what the
+// one before it gives. Owned by whoever builds a tile program. Pure functions; any thread.
+#ifndef KEEL_BACKENDS_COMMON_TILE_NODES_H
+#define KEEL_BACKENDS_COMMON_TILE_NODES_H
+
+#include <optional>
+#include <vector>
+
+#include "keel/backends/common/vector/chain.h"
+#include "keel/graph/ir/graph.h"
+
+namespace keel {
+
+struct TileNode {
+  const Node* node = nullptr;
+  std::vector<Value> inputs;  // behind views and broadcasts
+  Value result;
+  // Set where the node selects by a comparison that is computed with it: then the operands of the
+  // comparison come first among the inputs, in place of its result.
+  std::optional<vector::ChainOp> select = std::nullopt;
+  bool continues = false;  // takes the result of the node before it, as the next of its chain
+};
+
+struct TileNodes {
+  Shape shape;                  // iterated over
+  Values inputs;                // of the node or body
+  std::vector<Value> outputs;   // behind views and broadcasts
+  std::vector<TileNode> nodes;  // each behind those that make its inputs
+};
+
+// Says whether a node of a body is computed; a view is not, and a broadcast is read as it is.
+bool is_computed(const Node& node);
+
+// Returns one element-wise node, or the nodes of a cluster's body.
+TileNodes tile_nodes_of(const Node& node);
+TileNodes tile_nodes_of(const Graph& body);
+
+// Computes comparisons with what selects by them, and orders the nodes so that chains lie together.
+// A chain has at most kMostChainNodes.
+void form_chains(TileNodes& cluster);
+inline constexpr size_t kMostChainNodes = 16;
+
+// Says whether a node may be part of a chain.
+bool is_chain_node(const TileNode& node);
+
+}  // namespace keel
+
+#endif  // KEEL_BACKENDS_COMMON_TILE_NODES_H

@@ -1,0 +1,90 @@
+// Chains: several instructions over contiguous elements in one pass. A value is handed on from step
+// to step in the processor's registers, where instructions one after the other would store it and
+// load it again. Each step computes what the instruction of its op does, so the bits are those of
+// the instructions. Running a chain neither allocates nor throws, and may happen on any number of
+// threads at once.
+#ifndef KEEL_BACKENDS_COMMON_VECTOR_CHAIN_H
+#define KEEL_BACKENDS_COMMON_VECTOR_CHAIN_H
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "keel/core/base/dtype.h"
+#include "keel/core/base/export.h"
+
+namespace keel::vector {
+
+// Each step makes the next v of v, the value that is handed on, and of its operands a, b, c and d.
+enum class ChainOp : uint8_t {
+  kLoad,          // a
+  kStore,         // v, which is written to `dst` besides
+  kAdd,           // v + a
+  kSubtract,      // v - a
+  kSubtractFrom,  // a - v
+  kMultiply,      // v * a
+  kDivide,        // v / a
+  kDivideInto,    // a / v
+  kMaximum,       // of v and a
+  kMinimum,
+  kNegate,  // of v alone, from here on
+  kAbsolute,
+  kSquare,
+  kSqrt,
+  kRsqrt,
+  kReciprocal,
+  kRelu,
+  kSelectEqual,  // a == b ? c : d
+  kSelectNotEqual,
+  kSelectLess,  // a < b ? c : d
+  kSelectLessEqual,
+  kSelectGreater,
+  kSelectGreaterEqual,
+};
+
+// Elements that a chain reads together at most.
+inline constexpr size_t kChainGroup = 128;
+
+// Nothing is set at first: a kernel makes many of these for each tile.
+struct ChainOperand {
+  static constexpr size_t kNeverRepeats = std::numeric_limits<size_t>::max();
+
+  const void* at;  // null: v
+  bool scalar;     // one element, used for all
+  // Elements after which the operand begins again. REQUIRES at least kChainGroup of them, with the
+  // first kChainGroup stored once more behind the last.
+  size_t period;
+  size_t offset;  // of the next element, below the period
+};
+
+// Only what its op asks for has to be set.
+struct ChainStep {
+  ChainOp op;
+  bool streams;  // of a store: VectorCall::streams
+  void* dst;
+  ChainOperand operands[4];
+};
+
+// Runs the steps over n elements; changes the operands' offsets. REQUIRES what a VectorCall does of
+// all that is read and written, and that no step reads v before one has made it.
+using ChainInstruction = void (*)(std::span<ChainStep> steps, size_t n);
+
+// Returns what runs chains of the dtype, f32 or f64, for the host ISA in use; null for any other.
+KEEL_API ChainInstruction find_chain(DType dtype);
+
+// The steps that an element-wise op of one or two operands may be.
+struct ChainOps {
+  ChainOp of_first;   // where v is the first operand
+  ChainOp of_second;  // where v is the second of two
+};
+KEEL_API std::optional<ChainOps> find_chain_ops(std::string_view op);
+
+// Returns the step that selects by a comparison of that name.
+KEEL_API std::optional<ChainOp> find_chain_select(std::string_view comparison);
+
+}  // namespace keel::vector
+
+#endif  // KEEL_BACKENDS_COMMON_VECTOR_CHAIN_H

@@ -1,0 +1,199 @@
+// Chains of the vector library against plain C++ element by element, on every host ISA.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "keel/backends/common/vector/chain.h"
+
+#include "vector_for_tests.h"
+
+TEST_SUITE_BEGIN("unit");
+
+namespace {
+
+using namespace keel;
+using namespace vector_test;
+using vector::ChainOp;
+using vector::ChainOperand;
+using vector::ChainStep;
+
+constexpr float kGuard = -77.0f;
+
+ChainOperand all_of(const void* at) { return {at, false, ChainOperand::kNeverRepeats, 0}; }
+ChainOperand one(const void* at) { return {at, true, ChainOperand::kNeverRepeats, 0}; }
+ChainOperand handed_on() { return all_of(nullptr); }
+
+template <class... Operands>
+ChainStep step(ChainOp op, Operands... operands) {
+  return {op, false, nullptr, {operands...}};
+}
+ChainStep store(void* dst, bool streams = false) { return {ChainOp::kStore, streams, dst, {}}; }
+
+// Runs the steps and then a store; elements before and behind the results stay as they were.
+template <class T = float>
+std::vector<T> run_chain(std::vector<ChainStep> steps, size_t n, bool streams = false,
+                         size_t ahead = 3) {
+  std::vector<T> dst(n + ahead + 20, static_cast<T>(kGuard));
+  steps.push_back(store(dst.data() + ahead, streams));
+  vector::find_chain(dtype_of<T>)(steps, n);
+  const auto begin = dst.begin() + static_cast<std::ptrdiff_t>(ahead);
+  const auto end = begin + static_cast<std::ptrdiff_t>(n);
+  const auto is_guard = [](T v) { return v == static_cast<T>(kGuard); };
+  CHECK(std::all_of(dst.begin(), begin, is_guard));
+  CHECK(std::all_of(end, dst.end(), is_guard));
+  return {begin, end};
+}
+
+std::vector<float> numbers_of(size_t n, uint64_t seed) {
+  Numbers numbers(seed);
+  std::vector<float> result(n);
+  for (float& v : result) v = numbers.uniform() * 3;
+  return result;
+}
+
+constexpr size_t kSizes[] = {0, 1, 5, 16, 17, 64, 127, 128, 129, 300, 517};
+
+}  // namespace
+
+TEST_CASE("vector: a product or difference with a sum in one chain rounds twice") {
+  Numbers numbers(6);
+  std::vector<float> a(517), b(517), c(517);
+  for (size_t i = 0; i < a.size(); ++i) {
+    a[i] = numbers.uniform();
+    b[i] = numbers.uniform();
+    c[i] = -a[i] * b[i] * (i % 2 == 0 ? 1.0f : 0.3f);
+  }
+  on_every_isa([&] {
+    const auto run = [&](ChainOp first, ChainOp second) {
+      return run_chain({step(ChainOp::kLoad, all_of(a.data())), step(first, all_of(b.data())),
+                        step(second, all_of(c.data()))},
+                       a.size());
+    };
+    const auto sum = run(ChainOp::kMultiply, ChainOp::kAdd);
+    const auto less = run(ChainOp::kMultiply, ChainOp::kSubtract);
+    const auto rest = run(ChainOp::kMultiply, ChainOp::kSubtractFrom);
+    const auto both = run(ChainOp::kSubtract, ChainOp::kSubtract);
+    for (size_t i = 0; i < a.size(); ++i) {
+      const volatile float product = a[i] * b[i];
+      CHECK(sum[i] == product + c[i]);
+      CHECK(less[i] == product - c[i]);
+      CHECK(rest[i] == c[i] - product);
+      const volatile float distance = a[i] - b[i];
+      CHECK(both[i] == distance - c[i]);
+    }
+  });
+}
+
+TEST_CASE("vector: each step of a chain is its op, of any number of elements") {
+  const std::vector<float> a = numbers_of(517, 1), b = numbers_of(517, 2);
+  const auto check = [&](ChainOp op, auto expected) {
+    CAPTURE(static_cast<int>(op));
+    for (const size_t n : kSizes) {
+      CAPTURE(n);
+      const auto got =
+          run_chain({step(ChainOp::kLoad, all_of(a.data())), step(op, all_of(b.data()))}, n);
+      const auto of_one =
+          run_chain({step(ChainOp::kLoad, all_of(a.data())), step(op, one(b.data() + 7))}, n);
+      const auto of_itself =
+          run_chain({step(ChainOp::kLoad, all_of(a.data())), step(op, handed_on())}, n);
+      size_t wrong = 0;
+      for (size_t i = 0; i < n; ++i) {
+        wrong += got[i] != expected(a[i], b[i]);
+        wrong += of_one[i] != expected(a[i], b[7]);
+        wrong += of_itself[i] != expected(a[i], a[i]);
+      }
+      CHECK(wrong == 0);
+    }
+  };
+  on_every_isa([&] {
+    check(ChainOp::kAdd, [](float x, float y) { return x + y; });
+    check(ChainOp::kSubtract, [](float x, float y) { return x - y; });
+    check(ChainOp::kSubtractFrom, [](float x, float y) { return y - x; });
+    check(ChainOp::kMultiply, [](float x, float y) { return x * y; });
+    check(ChainOp::kDivide, [](float x, float y) { return x / y; });
+    check(ChainOp::kDivideInto, [](float x, float y) { return y / x; });
+    check(ChainOp::kMaximum, [](float x, float y) { return std::max(x, y); });
+    check(ChainOp::kMinimum, [](float x, float y) { return std::min(x, y); });
+    check(ChainOp::kNegate, [](float x, float) { return -x; });
+    check(ChainOp::kAbsolute, [](float x, float) { return std::fabs(x); });
+    check(ChainOp::kSquare, [](float x, float) { return x * x; });
+    check(ChainOp::kReciprocal, [](float x, float) { return 1 / x; });
+    check(ChainOp::kRelu, [](float x, float) { return std::max(x, 0.0f); });
+  });
+}
+
+TEST_CASE("vector: chains select by a comparison of any operands, the value handed on included") {
+  std::vector<float> a = numbers_of(517, 3), b = numbers_of(517, 4);
+  const std::vector<float> c = numbers_of(517, 5);
+  for (size_t i = 0; i < a.size(); i += 3) b[i] = a[i];
+  a[10] = std::numeric_limits<float>::quiet_NaN();
+  const float zero = 0;
+  const auto check = [&](ChainOp op, auto holds) {
+    CAPTURE(static_cast<int>(op));
+    for (const size_t n : kSizes) {
+      const auto of_memory = run_chain(
+          {step(op, all_of(a.data()), all_of(b.data()), all_of(c.data()), one(&zero))}, n);
+      const auto of_value =
+          run_chain({step(ChainOp::kLoad, all_of(a.data())),
+                     step(op, handed_on(), one(&zero), all_of(b.data()), handed_on())},
+                    n);
+      size_t wrong = 0;
+      for (size_t i = 0; i < n; ++i) {
+        wrong += of_memory[i] != (holds(a[i], b[i]) ? c[i] : 0.0f);
+        const float chosen = holds(a[i], 0.0f) ? b[i] : a[i];
+        wrong += of_value[i] != chosen && !(std::isnan(of_value[i]) && std::isnan(chosen));
+      }
+      CHECK(wrong == 0);
+    }
+  };
+  on_every_isa([&] {
+    check(ChainOp::kSelectEqual, [](float x, float y) { return x == y; });
+    check(ChainOp::kSelectNotEqual, [](float x, float y) { return x != y; });
+    check(ChainOp::kSelectLess, [](float x, float y) { return x < y; });
+    check(ChainOp::kSelectLessEqual, [](float x, float y) { return x <= y; });
+    check(ChainOp::kSelectGreater, [](float x, float y) { return x > y; });
+    check(ChainOp::kSelectGreaterEqual, [](float x, float y) { return x >= y; });
+  });
+}
+
+TEST_CASE("vector: an operand of a chain begins again after its period") {
+  const std::vector<double> a(1000, 2.0);
+  on_every_isa([&] {
+    for (const size_t period : {vector::kChainGroup, vector::kChainGroup + 1, size_t{200}}) {
+      std::vector<double> row(period + vector::kChainGroup);
+      for (size_t i = 0; i < row.size(); ++i) row[i] = static_cast<double>(i % period);
+      for (const size_t offset : {size_t{0}, size_t{1}, period - 1}) {
+        for (const size_t n : {size_t{3}, size_t{200}, size_t{1000}}) {
+          const ChainOperand repeated{row.data(), false, period, offset};
+          const auto got = run_chain<double>(
+              {step(ChainOp::kLoad, all_of(a.data())), step(ChainOp::kMultiply, repeated)}, n);
+          size_t wrong = 0;
+          for (size_t i = 0; i < n; ++i)
+            wrong += got[i] != 2.0 * static_cast<double>((offset + i) % period);
+          CHECK(wrong == 0);
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("vector: a chain stores on its way, over an operand and past the caches") {
+  const std::vector<float> a = numbers_of(517, 8);
+  on_every_isa([&] {
+    for (const size_t ahead : {size_t{0}, size_t{1}, size_t{16}}) {
+      std::vector<float> between = a;
+      const auto end =
+          run_chain({step(ChainOp::kLoad, all_of(between.data())), step(ChainOp::kSquare),
+                     store(between.data()), step(ChainOp::kSubtract, all_of(between.data()))},
+                    517, true, ahead);
+      size_t wrong = 0;
+      for (size_t i = 0; i < a.size(); ++i) wrong += between[i] != a[i] * a[i] || end[i] != 0.0f;
+      CHECK(wrong == 0);
+    }
+  });
+}
+
+TEST_SUITE_END();
