@@ -87,7 +87,7 @@ TEST_CASE("vector: a product or difference with a sum in one chain rounds twice"
   });
 }
 
-TEST_CASE("vector: each step of a chain is its op, of any number of elements") {
+TEST_CASE("vector: each step of a chain is its op on any number of elements") {
   const std::vector<float> a = numbers_of(517, 1), b = numbers_of(517, 2);
   const auto check = [&](ChainOp op, auto expected) {
     CAPTURE(static_cast<int>(op));
