@@ -52,7 +52,7 @@ class ClusteredUnits {
   // Returns whether the backend takes a cluster as one node.
   bool takes(const FuseUnits& all, uint32_t unit, SharedBodies& bodies, FuseReport* report) {
     const std::vector<uint32_t>& nodes = all.nodes(unit);
-    FusedNode fused = make_fused(all.graph(), {.epilogue = nodes, .outputs = all.outputs(unit)});
+    FusedNode fused = bodies.fuse(all.graph(), {.epilogue = nodes, .outputs = all.outputs(unit)});
     const Support& support = bodies.ask(fused);
     if (support.supported) {
       fused_.emplace(nodes.back(), std::move(fused));
@@ -113,8 +113,7 @@ class Fuser {
       if (!groups_.is_loaded(v)) stored.push_back(v);
     }
     if (stored.size() != fused.outputs.size()) {
-      fused = make_fused(from_, {.epilogue = units_.nodes(unit), .outputs = std::move(stored)});
-      bodies_.share(fused);
+      fused = bodies_.fuse(from_, {.epilogue = units_.nodes(unit), .outputs = std::move(stored)});
     }
     emit_fused(fused);
   }

@@ -485,7 +485,7 @@ FusedParts AnchorGroups::parts(uint32_t group, bool with_prologue, bool with_epi
 
 const Support& AnchorGroups::ask(uint32_t group, bool with_prologue, bool with_epilogue) {
   FusedNode& fused = groups_[group].fused;
-  fused = make_fused(units_.graph(), parts(group, with_prologue, with_epilogue));
+  fused = bodies_.fuse(units_.graph(), parts(group, with_prologue, with_epilogue));
   return bodies_.ask(fused);
 }
 

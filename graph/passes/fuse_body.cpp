@@ -1,11 +1,8 @@
 #include "keel/graph/passes/fuse_body.h"
 
 #include <algorithm>
-#include <array>
-#include <cstddef>
-#include <memory_resource>
+#include <functional>
 #include <string>
-#include <unordered_map>
 #include <utility>
 
 #include "keel/graph/autodiff/recompute.h"
@@ -13,126 +10,176 @@
 #include "keel/graph/passes/fuse_clusters.h"
 
 namespace keel {
-namespace {
 
-using ValueMap = std::pmr::unordered_map<Value, Value, ValueHash>;  // of the graph -> of the body
+BodyPlan::BodyPlan(const Graph& from, const FusedParts& parts)
+    : from_(from),
+      has_siblings_(!parts.siblings.empty()),
+      site_(parts.epilogue.empty() ? parts.anchor->site()
+                                   : from.node(parts.epilogue.back()).site()),
+      outputs_(parts.outputs) {
+  for (const Value& v : parts.sources) input(v);
+  // The epilogue computes nothing from the prologue's values.
+  Places before(&memory_), behind(&memory_);
+  for (const uint32_t id : parts.prologue) copy(from_.node(id), before, before);
+  if (parts.anchor != nullptr) copy(*parts.anchor, before, behind);
+  for (const Node* sibling : parts.siblings) copy(*sibling, before, behind);
+  for (const uint32_t id : parts.epilogue) copy(from_.node(id), behind, behind);
+  for (const Value& v : outputs_) results_.push_back(behind.at(v));
+}
 
-class BodyMaker {
- public:
-  explicit BodyMaker(const Graph& from) : from_(from) {
-    made_.body = std::make_shared<Graph>(from.ops());
-  }
-
-  FusedNode make(const FusedParts& parts) {
-    has_siblings_ = !parts.siblings.empty();
-    for (const Value& v : parts.sources) input(v);
-    // The epilogue computes nothing from the prologue's values.
-    ValueMap before(&memory_), behind(&memory_);
-    for (const uint32_t id : parts.prologue) copy(from_.node(id), before, before);
-    if (parts.anchor != nullptr) copy(*parts.anchor, before, behind);
-    for (const Node* sibling : parts.siblings) copy(*sibling, before, behind);
-    for (const uint32_t id : parts.epilogue) copy(from_.node(id), behind, behind);
-    Values results;
-    for (const Value& v : parts.outputs) results.push_back(behind.at(v));
-    made_.body->set_outputs(results);
-    made_.outputs = parts.outputs;
-    made_.label = label();
-    made_.site =
-        parts.epilogue.empty() ? parts.anchor->site() : from_.node(parts.epilogue.back()).site();
-    return std::move(made_);
-  }
-
- private:
-  void copy(const Node& node, const ValueMap& read, ValueMap& made) {
-    const bool in_memory = !node.has(kElementwise | kView) && !is_gather(node);
-    Values inputs;
-    for (const Value& v : node.inputs()) {
-      const auto it = read.find(v);
-      inputs.push_back(it != read.end()                      ? it->second
+void BodyPlan::copy(const Node& node, const Places& read, Places& made) {
+  const bool in_memory = !node.has(kElementwise | kView) && !is_gather(node);
+  std::pmr::vector<Place> operands(&memory_);
+  operands.reserve(node.inputs().size());
+  for (const Value& v : node.inputs()) {
+    const auto it = read.find(v);
+    operands.push_back(it != read.end()                      ? it->second
                        : is_scalar_constant(v) && !in_memory ? constant(v)
                                                              : input(v));
-    }
-    if (const Node* there = has_siblings_ ? equal_node(node, inputs) : nullptr) {
-      for (uint32_t i = 0; i < node.types().size(); ++i) made[node.output(i)] = there->output(i);
-      return;
-    }
-    const Node& copy = made_.body->add_copy(node, std::move(inputs));
-    labels_.resize(copy.id());
-    labels_.push_back(node.shared_label());
-    // Each recomputed block has a mark of its own, which would keep equal blocks from sharing
-    // bodies.
-    const NodeLabelPtr shared = without_recompute(node.shared_label());
-    if (shared != nullptr && !shared->attributes.empty()) {
-      made_.body->relabel(
-          copy, std::make_shared<const NodeLabel>(NodeLabel{{}, {}, shared->attributes, {}}));
-    }
-    for (uint32_t i = 0; i < node.types().size(); ++i) made[node.output(i)] = copy.output(i);
   }
+  const auto results = static_cast<uint32_t>(node.types().size());
+  if (const Planned* there = has_siblings_ ? equal_node(node, operands) : nullptr) {
+    const auto id = static_cast<uint32_t>(there - nodes_.data());
+    for (uint32_t i = 0; i < results; ++i) made[node.output(i)] = {id, i};
+    return;
+  }
+  // Each recomputed block has a mark of its own, which would keep equal blocks from sharing bodies.
+  NodeLabelPtr marks = without_recompute(node.shared_label());
+  if (marks != nullptr && marks->attributes.empty()) marks = nullptr;
+  const Place copy = add({.from = &node, .marks = std::move(marks)}, operands);
+  for (uint32_t i = 0; i < results; ++i) made[node.output(i)] = {copy.node, i};
+}
 
-  // Returns the body's node that computes the same; null where there is none. Cheap values have a
-  // copy for each reduction that reads them, and siblings need one of these. Reductions stay
-  // themselves, equal or not: each has a result that leaves the body.
-  const Node* equal_node(const Node& node, const Values& inputs) const {
-    if (is_anchor(node)) return nullptr;
-    for (const Node& there : made_.body->nodes()) {
-      if (&there.op() == &node.op() && there.bodies().empty() && node.bodies().empty() &&
-          there.inputs().to_vector() == inputs && there.attributes() == node.attributes()) {
-        return &there;
-      }
+// Returns the body's node that computes the same; null where there is none. Cheap values have a
+// copy for each reduction that reads them, and siblings need one of these. Reductions stay
+// themselves, equal or not: each has a result that leaves the body.
+const BodyPlan::Planned* BodyPlan::equal_node(const Node& node,
+                                              std::span<const Place> operands) const {
+  if (is_anchor(node) || !node.bodies().empty()) return nullptr;
+  for (const Planned& there : nodes_) {
+    const std::span<const Place> reads = operands_of(there);
+    if (!there.is_input && &there.from->op() == &node.op() && there.from->bodies().empty() &&
+        std::equal(reads.begin(), reads.end(), operands.begin(), operands.end()) &&
+        there.from->attributes() == node.attributes()) {
+      return &there;
     }
-    return nullptr;
   }
+  return nullptr;
+}
 
-  // Null where no member has one.
-  NodeLabelPtr label() {
-    labels_.resize(made_.body->size());
-    const auto labelled = [](const NodeLabelPtr& label) { return label != nullptr; };
-    const auto first = std::find_if(labels_.begin(), labels_.end(), labelled);
-    if (first == labels_.end()) return nullptr;
-    NodeLabel all;
-    all.attributes = (*first)->attributes;
-    for (const Node& node : made_.body->nodes()) {
-      if (node.has(kSource)) continue;
-      std::erase_if(all.attributes, [&](const auto& mark) {
-        const NodeLabelPtr& label = labels_[node.id()];
-        if (label == nullptr) return true;
-        const auto& own = label->attributes;
-        return std::find(own.begin(), own.end(), mark) == own.end();
-      });
+BodyPlan::Place BodyPlan::input(const Value& v) {
+  if (const auto it = stand_ins_.find(v); it != stand_ins_.end()) return it->second;
+  inputs_.push_back(v);
+  return stand_ins_[v] = add({.from = &v.node(), .is_input = true, .output = v.output()}, {});
+}
+
+BodyPlan::Place BodyPlan::constant(const Value& v) {
+  if (const auto it = stand_ins_.find(v); it != stand_ins_.end()) return it->second;
+  return stand_ins_[v] = add({.from = &v.node()}, {});
+}
+
+BodyPlan::Place BodyPlan::add(Planned planned, std::span<const Place> operands) {
+  planned.first_operand = static_cast<uint32_t>(operands_.size());
+  planned.operand_count = static_cast<uint32_t>(operands.size());
+  operands_.insert(operands_.end(), operands.begin(), operands.end());
+  nodes_.push_back(std::move(planned));
+  return {static_cast<uint32_t>(nodes_.size() - 1), 0};
+}
+
+size_t BodyPlan::hash() const {
+  size_t h = nodes_.size();
+  const auto mix = [&](size_t x) { h = (h ^ x) * 0x9e3779b97f4a7c15ull + (h >> 29); };
+  for (const Planned& planned : nodes_) {
+    if (!planned.is_input) {
+      mix(std::hash<const OpDef*>()(&planned.from->op()));
+      mix(planned.from->attributes().hash());
     }
-    all.members = std::move(labels_);
-    return std::make_shared<const NodeLabel>(std::move(all));
+    mix(static_cast<size_t>(planned.from->site().line));
+    for (const Place& place : operands_of(planned)) mix(place.node);
+    for (const int64_t dim : planned.type().shape) mix(static_cast<size_t>(dim));
   }
+  return h;
+}
 
-  Value input(const Value& v) {
-    Value& inner = inputs_[v];
-    if (inner.valid()) return inner;
-    made_.inputs.push_back(v);
-    return inner = made_.body->input("v" + std::to_string(made_.inputs.size() - 1), v.dtype(),
-                                     v.shape(), v.node().site());
+bool BodyPlan::matches(const Graph& body) const {
+  if (body.size() != nodes_.size()) return false;
+  const auto same_place = [](const Place& place, const Value& v) {
+    return place == Place{v.node_id(), v.output()};
+  };
+  if (!std::equal(results_.begin(), results_.end(), body.outputs().begin(), body.outputs().end(),
+                  same_place)) {
+    return false;
   }
+  return std::equal(nodes_.begin(), nodes_.end(), body.nodes().begin(),
+                    [&](const Planned& planned, const Node& node) {
+                      const std::span<const Place> reads = operands_of(planned);
+                      return std::equal(reads.begin(), reads.end(), node.inputs().begin(),
+                                        node.inputs().end(), same_place) &&
+                             matches(planned, node);
+                    });
+}
 
-  Value constant(const Value& v) {
-    Value& inner = constants_[v];
-    if (inner.valid()) return inner;
-    const Node& made = v.node();
-    return inner = made_.body->add_copy(made, {}).output();
+bool BodyPlan::matches(const Planned& planned, const Node& node) const {
+  const Node& from = *planned.from;
+  if (from.site().file != node.site().file || from.site().line != node.site().line) return false;
+  if (planned.is_input) return node.is(OpRole::kInput) && node.type() == planned.type();
+  static const ScopedAttributes kNone;
+  const ScopedAttributes& marks = planned.marks == nullptr ? kNone : planned.marks->attributes;
+  return &node.op() == &from.op() && node.types() == from.types() &&
+         node.attributes() == from.attributes() && node.label().attributes == marks &&
+         node.bodies() == from.bodies();
+}
+
+std::shared_ptr<Graph> BodyPlan::make() const {
+  auto body = std::make_shared<Graph>(from_.ops());
+  const auto values_at = [&](std::span<const Place> places) {
+    Values values;
+    for (const Place& place : places) values.push_back(body->node(place.node).output(place.output));
+    return values;
+  };
+  for (const Planned& planned : nodes_) {
+    if (planned.is_input) {
+      body->input("v" + std::to_string(body->inputs().size()), planned.type().dtype,
+                  planned.type().shape, planned.from->site());
+      continue;
+    }
+    const Node& copy = body->add_copy(*planned.from, values_at(operands_of(planned)));
+    if (planned.marks != nullptr) {
+      body->relabel(copy, std::make_shared<const NodeLabel>(
+                              NodeLabel{{}, {}, planned.marks->attributes, {}}));
+    }
   }
+  body->set_outputs(values_at(results_));
+  return body;
+}
 
-  const Graph& from_;
-  FusedNode made_;
-  bool has_siblings_ = false;
-  // Bodies are made by the thousand, most of them of a few nodes.
-  std::array<std::byte, 2048> room_;
-  std::pmr::monotonic_buffer_resource memory_{room_.data(), room_.size()};
-  ValueMap inputs_{&memory_}, constants_{&memory_};
-  std::vector<NodeLabelPtr> labels_;  // by node of the body; null for its sources
-};
+FusedNode BodyPlan::node_with(std::shared_ptr<Graph> body) const {
+  return {std::move(body), inputs_, outputs_, site_, label()};
+}
 
-}  // namespace
-
-FusedNode make_fused(const Graph& from, const FusedParts& parts) {
-  return BodyMaker(from).make(parts);
+// Null where no member has one.
+NodeLabelPtr BodyPlan::label() const {
+  const auto label_of = [](const Planned& planned) -> const NodeLabelPtr& {
+    static const NodeLabelPtr kNone;
+    const bool is_member = !planned.is_input && !planned.from->has(kSource);
+    return is_member ? planned.from->shared_label() : kNone;
+  };
+  const auto labelled = [&](const Planned& planned) { return label_of(planned) != nullptr; };
+  const auto first = std::find_if(nodes_.begin(), nodes_.end(), labelled);
+  if (first == nodes_.end()) return nullptr;
+  NodeLabel all;
+  all.attributes = label_of(*first)->attributes;
+  for (const Planned& planned : nodes_) {
+    all.members.push_back(label_of(planned));
+    if (planned.is_input || planned.from->has(kSource)) continue;
+    std::erase_if(all.attributes, [&](const auto& mark) {
+      const NodeLabelPtr& label = all.members.back();
+      if (label == nullptr) return true;
+      const auto& own = label->attributes;
+      return std::find(own.begin(), own.end(), mark) == own.end();
+    });
+  }
+  return std::make_shared<const NodeLabel>(std::move(all));
 }
 
 }  // namespace keel

@@ -40,7 +40,7 @@ class ClusterParts {
     if (reduction == nullptr) return;
     const std::vector<uint32_t> part = nodes_for(v);
     if (part.empty() || part.size() == rest_.size() || !reads_little(part, v)) return;
-    FusedNode fused = make_fused(
+    const FusedNode fused = bodies_.fuse(
         graph_, {.prologue = part, .anchor = reduction, .outputs = {reduction->output()}});
     if (!bodies_.ask(fused).supported) return;
     std::erase_if(rest_,

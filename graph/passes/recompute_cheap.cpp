@@ -154,8 +154,7 @@ class CheapValues {
       parts.anchor = &user;
     }
     for (uint32_t i = 0; i < user.types().size(); ++i) parts.outputs.push_back(user.output(i));
-    FusedNode fused = make_fused(graph_, parts);
-    return bodies_.ask(fused).supported;
+    return bodies_.ask(bodies_.fuse(graph_, parts)).supported;
   }
 
   // Returns whether a cluster stays within its limits with a recipe and those that were promised to

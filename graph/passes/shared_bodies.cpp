@@ -1,68 +1,21 @@
 #include "keel/graph/passes/shared_bodies.h"
 
-#include <algorithm>
-#include <functional>
-#include <span>
 #include <string>
-#include <utility>
 
 namespace keel {
-namespace {
 
-bool same_values(std::span<const Value> a, std::span<const Value> b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Value& x, const Value& y) {
-    return x.node_id() == y.node_id() && x.output() == y.output();
-  });
-}
-
-bool same_attributes(const Node& a, const Node& b) {
-  if (a.is(OpRole::kInput)) return name_of(a) == name_of(b);  // the rest is its type
-  return a.attributes() == b.attributes();
-}
-
-bool same_node(const Node& a, const Node& b) {
-  return &a.op() == &b.op() && same_values(a.inputs(), b.inputs()) && a.types() == b.types() &&
-         a.site().file == b.site().file && a.site().line == b.site().line &&
-         same_attributes(a, b) && a.label().attributes == b.label().attributes &&
-         a.bodies() == b.bodies();
-}
-
-bool same_graph(const Graph& a, const Graph& b) {
-  return a.size() == b.size() && same_values(a.inputs(), b.inputs()) &&
-         same_values(a.outputs(), b.outputs()) &&
-         std::equal(a.nodes().begin(), a.nodes().end(), b.nodes().begin(), same_node);
-}
-
-// It hashes what most often differs.
-size_t hash_of(const Graph& graph) {
-  size_t h = graph.size();
-  const auto mix = [&](size_t x) { h = (h ^ x) * 0x9e3779b97f4a7c15ull + (h >> 29); };
-  for (const Node& node : graph.nodes()) {
-    mix(std::hash<const OpDef*>()(&node.op()));
-    mix(static_cast<size_t>(node.site().line));
-    mix(node.attributes().hash());
-    for (const Value& v : node.inputs()) mix(v.node_id());
-    for (const int64_t dim : node.type().shape) mix(static_cast<size_t>(dim));
-  }
-  return h;
-}
-
-}  // namespace
-
-void SharedBodies::share(FusedNode& node) {
-  const size_t key = hash_of(*node.body);
+FusedNode SharedBodies::fuse(const Graph& from, const FusedParts& parts) {
+  const BodyPlan plan(from, parts);
+  const size_t key = plan.hash();
   const auto [begin, end] = bodies_.equal_range(key);
   for (auto it = begin; it != end; ++it) {
-    if (!same_graph(*it->second, *node.body)) continue;
-    node.body = it->second;
-    return;
+    if (plan.matches(*it->second)) return plan.node_with(it->second);
   }
-  bodies_.emplace(key, node.body);
+  return plan.node_with(bodies_.emplace(key, plan.make())->second);
 }
 
 // It asks in a graph of its own, since a node of the pass's graph could not be taken back.
-const Support& SharedBodies::ask(FusedNode& node) {
-  share(node);
+const Support& SharedBodies::ask(const FusedNode& node) {
   const auto [it, fresh] = answers_.try_emplace(node.body.get());
   if (!fresh) return it->second;
   Graph trial(node.body->ops());

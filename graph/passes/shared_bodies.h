@@ -17,11 +17,12 @@ class SharedBodies {
  public:
   explicit SharedBodies(const SupportsFunction& supports) : supports_(supports) {}
 
-  // Gives the node the first body that has the same nodes, sites and scoped attributes included;
-  // its own where that is new. The node keeps its label, and with it the names of its members.
-  void share(FusedNode& node);
-  // Shares the node's body, and says what the backend answers to it.
-  const Support& ask(FusedNode& node);
+  // Returns the fused node of these parts. Its body is the first one that has the same nodes, sites
+  // and scoped attributes included; a new one where there is none. Its label has the names of its
+  // own members.
+  FusedNode fuse(const Graph& from, const FusedParts& parts);
+  // Returns what the backend answers to a node that fuse() gave.
+  const Support& ask(const FusedNode& node);
 
  private:
   const SupportsFunction& supports_;
