@@ -33,10 +33,17 @@ bool uses(const Node& node, DType dtype) {
   return false;
 }
 
-std::string reason_text(const Launch& launch) {
+void add_remark(std::string& text, const std::string& remark) {
+  if (remark.empty()) return;
+  if (!text.empty()) text += "; ";
+  text += remark;
+}
+
+std::string reason_text(const TaskLaunch& task) {
+  const Launch& launch = *task.launch;
   std::string text = launch.limit == Limit::kNone ? "" : name_of(launch.limit);
   if (!launch.reason.empty()) text += ": " + launch.reason;
-  if (!launch.variant.empty()) text += (text.empty() ? "" : "; ") + launch.variant;
+  add_remark(text, task.variant());
   if (launch.price.mixed()) {
     text += (text.empty() ? "" : "; ") + std::string("vector work on ") +
             std::to_string(launch.price.mix_block_dim) + " vector cores beside the cube's";
@@ -73,13 +80,6 @@ Packed packed_parts(const AnchoredNode& product, const StateLayouts& layouts) {
   return packed;
 }
 
-// The same decision with a remark.
-std::shared_ptr<const Launch> with_variant(const Launch& launch, const std::string& text) {
-  auto told = std::make_shared<Launch>(launch);
-  told->variant += (told->variant.empty() ? "" : "; ") + text;
-  return told;
-}
-
 PlannedLaunch plan_run(PlannedRequest request, const KernelEntry& entry, const KernelPlan& plan) {
   const Node& node = request.anchored.node();
   const size_t behind = node.inputs().size() + node.types().size();
@@ -88,6 +88,12 @@ PlannedLaunch plan_run(PlannedRequest request, const KernelEntry& entry, const K
 }
 
 }  // namespace
+
+std::string TaskLaunch::variant() const {
+  std::string text = launch->variant;
+  add_remark(text, remark);
+  return text;
+}
 
 Support NpuLibrary::supports(const Node& node) const {
   if (transfer_of(node) != nullptr) return {true, ""};
@@ -102,24 +108,22 @@ Support NpuLibrary::supports(const Node& node) const {
   return support.supported && anchored.is_fused() ? pays(*preset_, anchored, *entry) : support;
 }
 
-KernelPlan NpuLibrary::price(KernelPlan plan, std::shared_ptr<const Launch> launch) const {
-  plan.block_dim = static_cast<int>(launch->price.block_dim);
-  plan.device_ns = launch->price.total_ns;
-  plan.reason = reason_text(*launch);
-  launches_[plan.kernel.get()] = std::move(launch);
+KernelPlan NpuLibrary::price(KernelPlan plan, TaskLaunch task) const {
+  plan.block_dim = static_cast<int>(task.launch->price.block_dim);
+  plan.device_ns = task.launch->price.total_ns;
+  plan.reason = reason_text(task);
+  launches_[plan.kernel.get()] = std::move(task);
   return plan;
 }
 
 KernelPlan NpuLibrary::plan(const Node& node, const StateLayouts& layouts) const {
   if (transfer_of(node) != nullptr) {
     return price(find_shared_kernel(node)->plan(node, 1),
-                 std::make_shared<Launch>(schedule(*preset_, AnchoredNode(node))));
+                 {std::make_shared<Launch>(schedule(*preset_, AnchoredNode(node)))});
   }
   const AnchoredNode anchored(node);
   const Packed packed = anchored.is_product() ? packed_parts(anchored, layouts) : Packed();
-  std::shared_ptr<const Launch> launch =
-      cache_.launch(*preset_, anchored, options_, packed.packing);
-  if (!packed.text.empty()) launch = with_variant(*launch, packed.text);
+  TaskLaunch task{cache_.launch(*preset_, anchored, options_, packed.packing), packed.text};
   const KernelEntry& entry = *find_entry(anchored);
   const bool saturate = preset_->saturate_f16;
   KernelPlan plan = entry.plan(anchored, {layouts, epilogues_, saturate});
@@ -128,21 +132,18 @@ KernelPlan NpuLibrary::plan(const Node& node, const StateLayouts& layouts) const
   if (saturates_behind) plan = vector::saturate_results(std::move(plan), node);
   if (strict_) {
     PlannedLaunch planned = plan_run(
-        {preset_, anchored, *launch, layouts, std::nullopt, saturates_behind}, entry, plan);
-    launch = keep_run(*plan.kernel, std::move(launch), std::move(planned));
+        {preset_, anchored, *task.launch, layouts, std::nullopt, saturates_behind}, entry, plan);
+    keep_run(*plan.kernel, std::move(planned), task);
   }
-  return price(std::move(plan), std::move(launch));
+  return price(std::move(plan), std::move(task));
 }
 
-// Returns the decision, with a remark where nothing carries it out as planned.
-std::shared_ptr<const Launch> NpuLibrary::keep_run(const Kernel& kernel,
-                                                   std::shared_ptr<const Launch> launch,
-                                                   PlannedLaunch planned) const {
-  if (planned.run == nullptr) {
-    return with_variant(*launch, "strict runs do not go by the plan: " + planned.why_not);
-  }
-  planned_runs_[&kernel] = std::move(planned.run);
-  return launch;
+// Gives the task a remark where nothing carries out its launch as planned.
+void NpuLibrary::keep_run(const Kernel& kernel, PlannedLaunch planned, TaskLaunch& task) const {
+  if (planned.run == nullptr)
+    add_remark(task.remark, "strict runs do not go by the plan: " + planned.why_not);
+  else
+    planned_runs_[&kernel] = std::move(planned.run);
 }
 
 KernelPlan NpuLibrary::plan_on_host(const Node& node) const {
@@ -152,13 +153,13 @@ KernelPlan NpuLibrary::plan_on_host(const Node& node) const {
       std::any_of(types.begin(), types.end(), [](const Type& type) { return type.dtype == f16; });
   if (preset_->saturate_f16 && halves && !node.has(kMovement))
     plan = vector::saturate_results(std::move(plan), node);
-  return price(std::move(plan), std::make_shared<Launch>(schedule_on_host(*preset_, node)));
+  return price(std::move(plan), {std::make_shared<Launch>(schedule_on_host(*preset_, node))});
 }
 
 KernelPlan NpuLibrary::plan_status_read(size_t words) const {
   const auto bytes = static_cast<int64_t>(words * sizeof(uint32_t));
   return price(KernelLibrary::plan_status_read(words),
-               std::make_shared<Launch>(schedule_copy(*preset_, bytes, options_)));
+               {std::make_shared<Launch>(schedule_copy(*preset_, bytes, options_))});
 }
 
 // The index is read and an address is written: what lies there is read by the tasks that want it.
@@ -168,12 +169,12 @@ KernelPlan NpuLibrary::plan_row_view(const Node& node) const {
   launch->limit = Limit::kNone;
   launch->reason = "";
   launch->variant = plan.reason;
-  return price(std::move(plan), std::move(launch));
+  return price(std::move(plan), {std::move(launch)});
 }
 
 KernelPlan NpuLibrary::plan_all_reduce(const Node& node) const {
   return price(KernelLibrary::plan_all_reduce(node),
-               std::make_shared<Launch>(schedule_all_reduce(*preset_, node, bucket_bytes(node))));
+               {std::make_shared<Launch>(schedule_all_reduce(*preset_, node, bucket_bytes(node)))});
 }
 
 KernelPlan NpuLibrary::plan_copy(size_t bytes) const {
@@ -181,13 +182,9 @@ KernelPlan NpuLibrary::plan_copy(size_t bytes) const {
   plan.kernel = make_copy_kernel(bytes);
   plan.kind = TaskKind::kMemcpy;
   const auto count = static_cast<int64_t>(bytes);
-  std::shared_ptr<const Launch> launch =
-      std::make_shared<Launch>(schedule_copy(*preset_, count, options_));
-  if (strict_) {
-    PlannedLaunch planned = plan_copy_run(preset_, *launch, count);
-    launch = keep_run(*plan.kernel, std::move(launch), std::move(planned));
-  }
-  return price(std::move(plan), std::move(launch));
+  TaskLaunch task{std::make_shared<Launch>(schedule_copy(*preset_, count, options_))};
+  if (strict_) keep_run(*plan.kernel, plan_copy_run(preset_, *task.launch, count), task);
+  return price(std::move(plan), std::move(task));
 }
 
 }  // namespace keel::npu

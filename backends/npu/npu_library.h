@@ -4,6 +4,7 @@
 #define KEEL_BACKENDS_NPU_NPU_LIBRARY_H
 
 #include <memory>
+#include <string>
 #include <unordered_map>
 #include <utility>
 
@@ -15,6 +16,15 @@
 #include "keel/backends/npu/scheduler/launch_cache.h"
 
 namespace keel::npu {
+
+// TaskLaunch: a task's launch, which tasks of the same work share, and a remark on the task itself.
+struct TaskLaunch {
+  std::shared_ptr<const Launch> launch;
+  std::string remark = "";  // what is true of this task alone; mostly empty
+
+  // Returns how it is priced, where that is not obvious, and the remark.
+  std::string variant() const;
+};
 
 class NpuLibrary final : public KernelLibrary {
  public:
@@ -40,14 +50,13 @@ class NpuLibrary final : public KernelLibrary {
   int64_t control_ns(TaskKind) const override { return preset_->control_task_ns; }
 
   // Holds what was decided for the kernels planned so far.
-  using Launches = std::unordered_map<const Kernel*, std::shared_ptr<const Launch>>;
+  using Launches = std::unordered_map<const Kernel*, TaskLaunch>;
   Launches take_launches() { return std::move(launches_); }
   PlannedRuns take_planned_runs() { return std::move(planned_runs_); }
 
  private:
-  std::shared_ptr<const Launch> keep_run(const Kernel& kernel, std::shared_ptr<const Launch> launch,
-                                         PlannedLaunch planned) const;
-  KernelPlan price(KernelPlan plan, std::shared_ptr<const Launch> launch) const;
+  void keep_run(const Kernel& kernel, PlannedLaunch planned, TaskLaunch& task) const;
+  KernelPlan price(KernelPlan plan, TaskLaunch task) const;
 
   std::shared_ptr<const Preset> preset_;
   BlockDimOptions options_;

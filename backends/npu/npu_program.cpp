@@ -86,7 +86,12 @@ void NpuProgram::require(const Buffer* buffer, const char* what) const {
 
 const Launch* NpuProgram::decision(size_t task) const {
   const auto it = launches_.find(list().tasks.at(task).kernel);
-  return it == launches_.end() ? nullptr : it->second.get();
+  return it == launches_.end() ? nullptr : it->second.launch.get();
+}
+
+std::string NpuProgram::variant(size_t task) const {
+  const auto it = launches_.find(list().tasks.at(task).kernel);
+  return it == launches_.end() ? "" : it->second.variant();
 }
 
 StepTrace NpuProgram::trace(size_t most) const {

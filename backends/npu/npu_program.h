@@ -4,6 +4,7 @@
 #define KEEL_BACKENDS_NPU_NPU_PROGRAM_H
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "keel/backends/common/task_program.h"
@@ -32,6 +33,8 @@ class NpuProgram final : public TaskProgram {
   const Preset& preset() const noexcept { return *preset_; }
   // Returns what the scheduler decided for a task; null for tasks of the control unit.
   const Launch* decision(size_t task) const;
+  // Returns the variant of that, with what is true of the task alone.
+  std::string variant(size_t task) const;
   StepTrace trace(size_t most) const;
 
  private:

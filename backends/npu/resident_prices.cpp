@@ -26,7 +26,7 @@ void price_by_residency(TaskList& list, NpuLibrary::Launches& launches, const Pr
   std::vector<TaskTraffic> traffic(list.tasks.size());
   for (size_t i = 0; i < list.tasks.size(); ++i) {
     const auto it = launches.find(list.tasks[i].kernel);
-    if (it != launches.end()) traffic[i] = traffic_of(*it->second);
+    if (it != launches.end()) traffic[i] = traffic_of(*it->second.launch);
   }
   const std::vector<Residency> plan =
       plan_residency(list, traffic, static_cast<uint64_t>(preset.l2_bytes));
@@ -35,7 +35,7 @@ void price_by_residency(TaskList& list, NpuLibrary::Launches& launches, const Pr
   std::vector<std::shared_ptr<const Launch>> replaced;
   for (size_t i = 0; i < list.tasks.size(); ++i) {
     if (!traffic[i].of_cores || (plan[i].operands == 0 && plan[i].results == 0)) continue;
-    std::shared_ptr<const Launch>& launch = launches.at(list.tasks[i].kernel);
+    std::shared_ptr<const Launch>& launch = launches.at(list.tasks[i].kernel).launch;
     auto& resident = priced[{launch.get(), plan[i].operands, plan[i].results}];
     if (resident == nullptr) {
       auto copy = std::make_shared<Launch>(*launch);

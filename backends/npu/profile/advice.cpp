@@ -57,7 +57,8 @@ std::string text_of(const NpuProgram& program, const Loss& loss, size_t rank) {
     text += "   reason: all cores are in use\n";
   else
     text += fmt::format("   reason: {}: {}\n", name_of(launch.limit), launch.reason);
-  if (!launch.variant.empty()) text += "   note: " + launch.variant + "\n";
+  const std::string variant = program.variant(loss.task);
+  if (!variant.empty()) text += "   note: " + variant + "\n";
   if (launch.gain_ns > 0) {
     text += fmt::format("   fix: {}; modelled gain {:.3f} us a step\n", launch.fix,
                         us(launch.gain_ns * loss.count));

@@ -95,8 +95,8 @@ Lowered lowered(const Graph& graph, const Preset& preset) {
     TaskTraffic traffic;
     if (it != result.launches.end()) {
       traffic.of_cores = true;
-      traffic.read = static_cast<uint64_t>(it->second->price.bytes_in);
-      traffic.written = static_cast<uint64_t>(it->second->price.bytes_out);
+      traffic.read = static_cast<uint64_t>(it->second.launch->price.bytes_in);
+      traffic.written = static_cast<uint64_t>(it->second.launch->price.bytes_out);
     }
     result.traffic.push_back(traffic);
   }
@@ -340,7 +340,7 @@ TEST_CASE("npu residency: a task takes what its work takes with those bytes in L
   const Value x = graph.input("x", f32, Shape{4 * kMiB});
   graph.set_outputs({neg(exp(x))});
   Lowered program = lowered(graph, preset);
-  const Launch cold = *program.launches.at(program.list.tasks[1].kernel);
+  const Launch cold = *program.launches.at(program.list.tasks[1].kernel).launch;
   VectorWork work = cold.split.work;
   work.cached_bytes = work.bytes_in;
   work.cached_out = work.bytes_out;
@@ -348,7 +348,8 @@ TEST_CASE("npu residency: a task takes what its work takes with those bytes in L
   price_by_residency(program.list, program.launches, preset);
   CHECK(program.list.tasks[1].device_ns == expected.total_ns);
   CHECK(program.list.tasks[1].device_ns < cold.price.total_ns);
-  CHECK(program.launches.at(program.list.tasks[1].kernel)->price.total_ns == expected.total_ns);
+  const TaskLaunch& warm = program.launches.at(program.list.tasks[1].kernel);
+  CHECK(warm.launch->price.total_ns == expected.total_ns);
   // Without an L2 nothing is warm.
   Lowered without = lowered(graph, with_l2(0));
   const int64_t before = without.list.tasks[1].device_ns;
@@ -365,7 +366,7 @@ TEST_CASE("npu residency: advice promises what memory and L2 take for results wh
     const Preset preset = with_l2(has_room ? 192 * kMiB : 0);
     Lowered program = lowered(graph, preset);
     price_by_residency(program.list, program.launches, preset);
-    const Launch& launch = *program.launches.at(program.list.tasks[0].kernel);
+    const Launch& launch = *program.launches.at(program.list.tasks[0].kernel).launch;
     REQUIRE(contains(launch.fix, "intermediates stay on the core"));
     const double bytes_per_ns = has_room ? preset.l2_gb_per_s : preset.hbm_gb_per_s;
     const auto results_ns = static_cast<int64_t>(32.0 * kMiB / bytes_per_ns);
