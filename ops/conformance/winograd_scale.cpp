@@ -46,7 +46,7 @@ AxisMatrices magnitudes(const WinogradMatrices<kOutputs, kTaps>& m) {
   return {magnitudes(m.input), magnitudes(m.weights), magnitudes(m.output)};
 }
 
-// Of the axis down, then of the one across.
+// Returns those of the axis down, then those of the one across.
 std::array<AxisMatrices, 2> magnitudes_of(const WinogradForm& form) {
   return with_winograd_matrices(form.outputs, form.taps, [](const auto& down, const auto& across) {
     return std::array{magnitudes(down), magnitudes(across)};
