@@ -31,7 +31,7 @@ std::vector<TaskPrice> prices_of_program(const Graph& graph, const Preset& prese
   std::vector<TaskPrice> prices;
   for (const Task& task : list.tasks) {
     const auto it = launches.find(task.kernel);
-    if (it != launches.end()) prices.push_back(it->second->price);
+    if (it != launches.end()) prices.push_back(it->second.launch->price);
   }
   return prices;
 }
