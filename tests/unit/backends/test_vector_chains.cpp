@@ -125,7 +125,7 @@ TEST_CASE("vector: each step of a chain is its op on any number of elements") {
   });
 }
 
-TEST_CASE("vector: chains select by a comparison of any operands, the value handed on included") {
+TEST_CASE("vector: chains select by a comparison of any operands and of the value handed on") {
   std::vector<float> a = numbers_of(517, 3), b = numbers_of(517, 4);
   const std::vector<float> c = numbers_of(517, 5);
   for (size_t i = 0; i < a.size(); i += 3) b[i] = a[i];
@@ -180,7 +180,7 @@ TEST_CASE("vector: an operand of a chain begins again after its period") {
   });
 }
 
-TEST_CASE("vector: a chain stores on its way, over an operand and past the caches") {
+TEST_CASE("vector: a chain stores on its way and over an operand and past the caches") {
   const std::vector<float> a = numbers_of(517, 8);
   on_every_isa([&] {
     for (const size_t ahead : {size_t{0}, size_t{1}, size_t{16}}) {
