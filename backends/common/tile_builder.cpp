@@ -11,8 +11,8 @@
 namespace keel {
 namespace {
 
-constexpr int64_t kTileStep = 64;  // elements; keeps every register aligned to a cache line
 constexpr int64_t kLargestTile = 4096;
+constexpr size_t kLineOfTheCache = 64;  // bytes
 
 int64_t round_down(int64_t elements, int64_t step) { return elements / step * step; }
 
@@ -148,7 +148,7 @@ class TileProgram::Builder {
     operand.element_size = size;
     program_.rows_.push_back(
         {argument->second, row_bytes_, size, period, BroadcastReader(v.shape(), shape_, size)});
-    row_bytes_ += align_up(bytes, static_cast<size_t>(kTileStep));
+    row_bytes_ += align_up(bytes, kLineOfTheCache);
     return rows_[v] = operand;
   }
 

@@ -12,7 +12,6 @@
 namespace keel {
 namespace {
 
-constexpr int64_t kTileStep = 64;  // elements; keeps every register aligned to a cache line
 constexpr int64_t kShortRow = 256;
 
 Support supports_one(const Node& node, const InstructionLookup& lookup) {
@@ -113,8 +112,8 @@ uint32_t TileProgram::run_piece(void* const* args, const TileRectangle& piece,
                                 int64_t stride) const {
   uint32_t status = 0;
   alignas(64) char registers[kRegisterFileBytes + kRowBytes];
-  // Rows that follow each other are better taken as one long one, unless a row that all share is
-  // read between them.
+  // Rows that follow each other are better taken as one long one, unless an instruction has a row
+  // that all share brought between them.
   const bool flat = piece.columns == row_elements_ && stride == row_elements_ &&
                     (row_elements_ < kShortRow || loads_.empty());
   const int64_t rows = flat ? 1 : piece.rows;

@@ -26,6 +26,8 @@ using InstructionLookup =
 // Returns the lookup's instruction for a node; null where it has none.
 VectorInstruction instruction_for(const Node& node, const InstructionLookup& lookup);
 
+// Tiles have a multiple of so many elements, which begins every register with a line of the cache.
+inline constexpr int64_t kTileStep = 64;
 // Inputs and outputs of a body: pointers to so many are kept on the stack, and a tile of so many
 // fits in the smallest unified buffer that a preset may have. Fusing makes far fewer (FuseLimits).
 inline constexpr size_t kMostTileArguments = 48;
@@ -68,7 +70,8 @@ class TileProgram {
   size_t smallest_register_bytes() const noexcept { return result_registers_ * 8 * widest_; }
 
   int64_t elements() const noexcept { return elements_; }
-  // Returns how many ops are computed, and copies made of results.
+  // Returns how many ops are computed, where a selection and the comparison that it alone reads are
+  // one, and copies made of results.
   size_t instructions() const noexcept { return computed_; }
   int64_t tile_elements() const noexcept { return tile_; }
   const std::vector<KernelPlan::InPlace>& in_place() const noexcept { return in_place_; }

@@ -45,7 +45,7 @@ struct WinogradMatrices {
   double weights[kPoints][kTaps] = {};
   double output[kOutputs][kPoints] = {};
 
-  // Polynomials are multiplied by their values at kPoints - 1 of these points and at infinity. Of
+  // Polynomials are multiplied by their values at these kPoints - 1 points and at infinity. Of
   // the points tried these left the smallest errors.
   static constexpr std::array<double, kPoints - 1> finite_points() {
     static_assert(kPoints == 4 || kPoints == 6 || kPoints == 8);

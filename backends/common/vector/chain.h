@@ -30,7 +30,8 @@ enum class ChainOp : uint8_t {
   kDivideInto,    // a / v
   kMaximum,       // of v and a
   kMinimum,
-  kNegate,  // of v alone, from here on
+  // These seven read v alone.
+  kNegate,
   kAbsolute,
   kSquare,
   kSqrt,
@@ -48,7 +49,7 @@ enum class ChainOp : uint8_t {
 // Elements that a chain reads together at most.
 inline constexpr size_t kChainGroup = 128;
 
-// Nothing is set at first: a kernel makes many of these for each tile.
+// Its members have no initial values, as a kernel makes many of these for each tile.
 struct ChainOperand {
   static constexpr size_t kNeverRepeats = std::numeric_limits<size_t>::max();
 
@@ -60,7 +61,7 @@ struct ChainOperand {
   size_t offset;  // of the next element, below the period
 };
 
-// Only what its op asks for has to be set.
+// Members that its op does not read need no value.
 struct ChainStep {
   ChainOp op;
   bool streams;  // of a store: VectorCall::streams

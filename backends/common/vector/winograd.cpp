@@ -49,7 +49,7 @@ struct StepMatrix {
 };
 
 // Returns the column that a row's sum begins with: one whose term needs no multiplication, where
-// there is one. kColumns in a row of zeros.
+// there is one. REQUIRES that the row is not all zeros.
 template <class Matrix>
 constexpr size_t first_term(size_t row) {
   size_t first = Matrix::kColumns;
@@ -106,7 +106,6 @@ struct CommonTerms {
 template <class Matrix, size_t kRow, class D, size_t... kColumns>
 HWY_INLINE hn::Vec<D> row_of(D d, const hn::Vec<D>* in, std::index_sequence<kColumns...>) {
   constexpr size_t kFirst = first_term<Matrix>(kRow);
-  if constexpr (kFirst == Matrix::kColumns) return hn::Zero(d);
   constexpr double kFactor = Matrix::at(kRow, kFirst);
   auto sum = in[kFirst];
   if constexpr (kFactor != 1) sum = hn::Mul(hn::Set(d, static_cast<float>(kFactor)), sum);
