@@ -1,5 +1,5 @@
 // TileNodes: the nodes of an element-wise cluster in the order in which a tile program computes
-// them, with the chains that they form (vector/chain.h): runs of nodes each of which takes what the
+// them, with the chains that they form (vector_chain.h): runs of nodes each of which takes what the
 // one before it gives. Owned by whoever builds a tile program. Pure functions; any thread.
 #ifndef KEEL_BACKENDS_COMMON_TILE_NODES_H
 #define KEEL_BACKENDS_COMMON_TILE_NODES_H
@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "keel/backends/common/vector/chain.h"
+#include "keel/backends/common/vector_chain.h"
 #include "keel/graph/ir/graph.h"
 
 namespace keel {

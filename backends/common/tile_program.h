@@ -1,5 +1,5 @@
 // TileProgram: an element-wise cluster (a `fused` node, or one element-wise node) as a short list
-// of vector instructions and chains of such (vector/chain.h) that is run tile by tile: each tile's
+// of vector instructions and chains of such (vector_chain.h) that is run tile by tile: each tile's
 // intermediates stay in a small register file, which is what a vector unit does with its unified
 // buffer. Immutable once built; run() may be called from any number of threads on disjoint ranges.
 #ifndef KEEL_BACKENDS_COMMON_TILE_PROGRAM_H
@@ -13,8 +13,8 @@
 #include "keel/backends/common/broadcast.h"
 #include "keel/backends/common/kernel.h"
 #include "keel/backends/common/tile_nodes.h"
-#include "keel/backends/common/vector/chain.h"
 #include "keel/backends/common/vector_call.h"
+#include "keel/backends/common/vector_chain.h"
 
 namespace keel {
 

@@ -1,9 +1,9 @@
-#include "keel/backends/common/vector/chain.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <iterator>
+
+#include "keel/backends/common/vector_chain.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "keel/backends/common/vector/chain.cpp"

@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "keel/backends/common/vector/chain.h"
+#include "keel/backends/common/vector_chain.h"
 
 #include "vector_for_tests.h"
 

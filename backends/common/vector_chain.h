@@ -1,8 +1,8 @@
 // Chains: several instructions over contiguous elements in one pass. A value is handed on from step
 // to step in the processor's registers, where instructions one after the other would store it and
 // load it again. Each step computes what the instruction of its op does, so the bits are those of
-// the instructions. Running a chain neither allocates nor throws, and may happen on any number of
-// threads at once.
+// the instructions. The vector library (vector/chain.cpp) runs them, which neither allocates nor
+// throws and may happen on any number of threads at once.
 #ifndef KEEL_BACKENDS_COMMON_VECTOR_CHAIN_H
 #define KEEL_BACKENDS_COMMON_VECTOR_CHAIN_H
 
