@@ -55,8 +55,8 @@ std::vector<T> numbers_of(size_t n, uint64_t seed) {
   return result;
 }
 
-// Numbers among which are zeros of both signs, infinities and NaN, each at places that no other
-// such vector of another `phase` has one of them at.
+// Puts zeros of both signs, infinities and NaN among the numbers. Vectors of phases 0 and 1 have
+// them at different places: two zeros, of which a comparison finds none larger, do not meet.
 template <class T>
 std::vector<T> with_special_ones(std::vector<T> numbers, size_t phase) {
   using Limits = std::numeric_limits<T>;
