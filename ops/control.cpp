@@ -163,7 +163,12 @@ void require_siblings(const InferContext& c, const Graph& graph, const FusedBody
 // Refuses nodes that a part of a fused body may not hold.
 void require_parts(const InferContext& c, const Graph& graph, const FusedBody& parts) {
   if (parts.anchor == nullptr) {
-    require_traits(c, parts.epilogue, kElementwise, "element-wise ops only, or an anchor");
+    for (const Node* node : parts.epilogue) {
+      if (node->has(kElementwise) || (slices_rows(*node) && node->input(0).node().has(kSource)))
+        continue;
+      c.fail("body", "element-wise ops and slices of inputs' rows, or an anchor",
+             "'" + node->op_name() + "'");
+    }
     require_traits(c, parts.row_wise, 0, "row-wise ops behind a product only");
     return;
   }

@@ -25,7 +25,8 @@ class TileProgram::Builder {
         lookup_(lookup),
         shape_(cluster.shape),
         inputs_(std::move(cluster.inputs)),
-        outputs_(std::move(cluster.outputs)) {
+        outputs_(std::move(cluster.outputs)),
+        slices_(std::move(cluster.slices)) {
     cluster.nodes.swap(nodes_);
   }
 
@@ -34,6 +35,7 @@ class TileProgram::Builder {
     program_.row_elements_ = shape_.rank() == 0 ? 1 : shape_.back();
     program_.inputs_ = inputs_.size();
     for (size_t i = 0; i < inputs_.size(); ++i) argument_[inputs_[i]] = static_cast<uint32_t>(i);
+    place_slices();
     number_uses();
     for (size_t first = 0; first < nodes_.size();) {
       size_t end = first + 1;
@@ -53,6 +55,17 @@ class TileProgram::Builder {
   }
 
  private:
+  void place_slices() {
+    for (const RowSlice& slice : slices_) {
+      const size_t size = size_of(slice.value.dtype());
+      widest_ = std::max(widest_, size);
+      known_[slice.value] = {.place = Place::kSlice,
+                             .index = static_cast<uint32_t>(program_.slices_.size()),
+                             .element_size = size};
+      program_.slices_.push_back({argument_.at(slice.of), slice.begin, slice.of.shape().back()});
+    }
+  }
+
   void number_uses() {
     for (size_t i = 0; i < nodes_.size(); ++i) {
       for (const Value& v : nodes_[i].inputs) last_use_[v] = i;
@@ -152,9 +165,24 @@ class TileProgram::Builder {
     return rows_[v] = operand;
   }
 
+  // Returns the column that a chain reads the value from, if it has one element for each row of the
+  // iteration shape and rows are as long as chains want the runs of operands.
+  std::optional<Operand> column(const Value& v) const {
+    const auto argument = argument_.find(v);
+    const Shape& own = v.shape();
+    if (argument == argument_.end() || own.rank() != shape_.rank() || own.num_elements() <= 1 ||
+        program_.row_elements_ < static_cast<int64_t>(vector::kMostChainLanes) || own.back() != 1 ||
+        !std::equal(own.begin(), own.end() - 1, shape_.begin())) {
+      return std::nullopt;
+    }
+    return Operand{
+        .place = Place::kColumn, .index = argument->second, .element_size = size_of(v.dtype())};
+  }
+
   Operand chain_operand(const Value& v) {
     if (known_.contains(v)) return known_.at(v);
     if (const std::optional<Operand> own = row(v)) return *own;
+    if (const std::optional<Operand> own = column(v)) return *own;
     return operand(v);
   }
 
@@ -350,6 +378,7 @@ class TileProgram::Builder {
   Shape shape_;
   Values inputs_;
   std::vector<Value> outputs_;
+  std::vector<RowSlice> slices_;
   std::vector<TileNode> nodes_;
   std::unordered_map<Value, uint32_t, ValueHash> argument_;
   std::unordered_map<Value, size_t, ValueHash> last_use_;  // by number of the node

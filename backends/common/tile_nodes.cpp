@@ -5,6 +5,9 @@
 #include <unordered_map>
 #include <utility>
 
+#include "keel/graph/ir/fused_body.h"
+#include "keel/ops/slice.h"
+
 namespace keel {
 namespace {
 
@@ -91,7 +94,21 @@ void append(std::vector<Chain>& chains, TileNode next, const Counts& uses) {
 
 }  // namespace
 
-bool is_computed(const Node& node) { return !node.has(kSource | kView) && !is_broadcast(node); }
+std::optional<RowSlice> row_slice_of(const Node& node) {
+  if (node.op_name() != "slice" || !slices_rows(node)) return std::nullopt;
+  if (!node.input(0).node().is(OpRole::kInput)) return std::nullopt;
+  const Shape& from = node.input(0).shape();
+  const auto& attributes = node.as<SliceAttributes>();
+  for (size_t axis = 0; axis < from.rank(); ++axis) {
+    if (slice_bounds(attributes, axis, from[axis]).stride != 1) return std::nullopt;
+  }
+  const size_t last = from.rank() - 1;
+  return RowSlice{node.output(), node.input(0), slice_bounds(attributes, last, from[last]).first};
+}
+
+bool is_computed(const Node& node) {
+  return !node.has(kSource | kView) && !is_broadcast(node) && !row_slice_of(node);
+}
 
 bool is_chain_node(const TileNode& node) {
   const bool has_step = node.select || vector::find_chain_ops(node.node->op_name());
@@ -117,6 +134,7 @@ TileNodes tile_nodes_of(const Graph& body) {
   };
   for (const Node& inner : body.nodes()) {
     if (inner.has(kView) || is_broadcast(inner)) alias[inner.output()] = resolve(inner.input(0));
+    if (std::optional<RowSlice> slice = row_slice_of(inner)) cluster.slices.push_back(*slice);
     if (!is_computed(inner)) continue;
     TileNode node{&inner, {}, inner.output()};
     for (const Value& v : inner.inputs()) node.inputs.push_back(resolve(v));

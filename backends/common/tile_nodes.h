@@ -1,6 +1,7 @@
 // TileNodes: the nodes of an element-wise cluster in the order in which a tile program computes
 // them, with the chains that they form (vector_chain.h): runs of nodes each of which takes what the
-// one before it gives. Owned by whoever builds a tile program. Pure functions; any thread.
+// one before it gives. Views, broadcasts and slices of rows are not computed. Owned by whoever
+// builds a tile program. Pure functions; any thread.
 #ifndef KEEL_BACKENDS_COMMON_TILE_NODES_H
 #define KEEL_BACKENDS_COMMON_TILE_NODES_H
 
@@ -22,14 +23,28 @@ struct TileNode {
   bool continues = false;  // takes the result of the node before it, as the next of its chain
 };
 
+// A slice of a body that is read where its input lies: of each row of that, which is an input of
+// the body, so many elements from `begin` on.
+struct RowSlice {
+  Value value;
+  Value of;
+  int64_t begin = 0;
+};
+
 struct TileNodes {
   Shape shape;                  // iterated over
   Values inputs;                // of the node or body
   std::vector<Value> outputs;   // behind views and broadcasts
   std::vector<TileNode> nodes;  // each behind those that make its inputs
+  std::vector<RowSlice> slices;
 };
 
-// Says whether a node of a body is computed; a view is not, and a broadcast is read as it is.
+// Returns the slice that a node of a body is; nothing for any other node, and for slices along
+// other axes than the last, with a stride, or of what the body computes.
+std::optional<RowSlice> row_slice_of(const Node& node);
+
+// Says whether a node of a body is computed; a view is not, and a broadcast and a slice of rows are
+// read as they are.
 bool is_computed(const Node& node);
 
 // Returns one element-wise node, or the nodes of a cluster's body.

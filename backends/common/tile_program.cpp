@@ -64,11 +64,15 @@ uint32_t TileProgram::run_flat(void* const* args, int64_t begin, int64_t end, bo
                                bool result_piece) const {
   uint32_t status = 0;
   alignas(64) char registers[kRegisterFileBytes + kRowBytes];
-  fill_rows(args, begin, end, registers);
   Window window;
   window.rows_begin = begin;
-  window.piece_stride = input_piece ? 1 : 0;
   window.results_begin = result_piece ? begin : -1;
+  if (reads_slices()) {
+    window.piece_stride = input_piece ? row_elements_ : 0;
+    return run_row_by_row(args, begin, end, window, registers);
+  }
+  fill_rows(args, begin, end, registers);
+  window.piece_stride = input_piece ? 1 : 0;
   window.register_stride = register_stride_;
   for (window.begin = begin; window.begin < end; window.begin += tile_) {
     window.count = std::min(tile_, end - window.begin);
@@ -77,6 +81,46 @@ uint32_t TileProgram::run_flat(void* const* args, int64_t begin, int64_t end, bo
     run_window(args, window, registers, &status);
   }
   if (large_ && !result_piece) order_streamed_stores();
+  return status;
+}
+
+// Parts of rows before and behind the whole ones, if any, are rectangles of their own.
+uint32_t TileProgram::run_row_by_row(void* const* args, int64_t begin, int64_t end, Window first,
+                                     char* registers) const {
+  uint32_t status = 0;
+  for (int64_t at = begin; at < end;) {
+    TileRectangle piece{at / row_elements_, 1, at % row_elements_, 0};
+    piece.columns = std::min(row_elements_ - piece.column, end - at);
+    if (piece.columns == row_elements_) piece.rows = (end - at) / row_elements_;
+    first.piece_at = at - begin;
+    status |= run_rows(args, piece, first, registers);
+    at += piece.rows * piece.columns;
+  }
+  if (large_ && first.results_begin < 0) order_streamed_stores();
+  return status;
+}
+
+// Each row by itself, in windows that are otherwise as `first` says.
+uint32_t TileProgram::run_rows(void* const* args, const TileRectangle& piece, const Window& first,
+                               char* registers) const {
+  uint32_t status = 0;
+  const int64_t widest = std::min(piece.columns, tile_);
+  const int64_t pitch = (widest + kTileStep - 1) / kTileStep * kTileStep;
+  const int64_t together = std::max<int64_t>(1, tile_ / std::max<int64_t>(1, pitch));
+  Window window = first;
+  window.pitch = row_elements_;
+  window.register_pitch = static_cast<size_t>(pitch);
+  window.register_stride = register_stride_;
+  for (int64_t row = 0; row < piece.rows; row += together) {
+    window.rows = std::min(together, piece.rows - row);
+    for (int64_t column = 0; column < piece.columns; column += widest) {
+      window.count = std::min(widest, piece.columns - column);
+      window.column = piece.column + column;
+      window.begin = (piece.row + row) * row_elements_ + window.column;
+      window.piece_at = first.piece_at + row * first.piece_stride + column;
+      run_window(args, window, registers, &status);
+    }
+  }
   return status;
 }
 
@@ -110,36 +154,16 @@ uint32_t TileProgram::run_brought(void* const* args, int64_t count, char* regist
 
 uint32_t TileProgram::run_piece(void* const* args, const TileRectangle& piece,
                                 int64_t stride) const {
-  uint32_t status = 0;
-  alignas(64) char registers[kRegisterFileBytes + kRowBytes];
   // Rows that follow each other are better taken as one long one, unless an instruction has a row
-  // that all share brought between them.
-  const bool flat = piece.columns == row_elements_ && stride == row_elements_ &&
+  // that all share brought between them, or slices of longer rows are read.
+  const bool flat = piece.columns == row_elements_ && stride == row_elements_ && !reads_slices() &&
                     (row_elements_ < kShortRow || loads_.empty());
-  const int64_t rows = flat ? 1 : piece.rows;
-  const int64_t columns = flat ? piece.rows * piece.columns : piece.columns;
-  const int64_t widest = std::min(columns, tile_);
-  const int64_t pitch = (widest + kTileStep - 1) / kTileStep * kTileStep;
-  const int64_t together = std::max<int64_t>(1, tile_ / std::max<int64_t>(1, pitch));
   const int64_t first = piece.row * row_elements_ + piece.column;
-  if (flat) fill_rows(args, first, first + columns, registers);
-  for (int64_t row = 0; row < rows; row += together) {
-    for (int64_t column = 0; column < columns; column += widest) {
-      Window window;
-      window.count = std::min(widest, columns - column);
-      window.rows = std::min(together, rows - row);
-      window.column = piece.column + column;
-      window.pitch = flat ? 0 : row_elements_;
-      window.begin = (piece.row + row) * row_elements_ + window.column;
-      window.rows_begin = first;
-      window.register_pitch = static_cast<size_t>(pitch);
-      window.register_stride = register_stride_;
-      window.piece_stride = stride;
-      window.piece_at = row * stride + column;
-      window.has_rows = flat && column != 0 && widest % row_elements_ == 0;
-      run_window(args, window, registers, &status);
-    }
-  }
+  if (flat) return run_flat(args, first, first + piece.rows * piece.columns, true, false);
+  alignas(64) char registers[kRegisterFileBytes + kRowBytes];
+  Window window;
+  window.piece_stride = stride;
+  const uint32_t status = run_rows(args, piece, window, registers);
   if (large_) order_streamed_stores();
   return status;
 }
@@ -153,43 +177,71 @@ bool TileProgram::streams(void* const* args, const Operand& dst, bool leaves,
 
 TileProgram::Lines TileProgram::lines_of(const Operand& operand, void* const* args,
                                          const Window& window, char* registers) const {
-  const size_t size = operand.element_size;
-  const auto elements = [&](int64_t count) { return static_cast<size_t>(count) * size; };
-  if (operand.place == Place::kValue) return {};
-  if (operand.place == Place::kRow) {
-    const Row& row = rows_[operand.index];
-    auto* stored = static_cast<char*>(args[row.argument]);
-    if (window.brought_at >= 0) return {stored + elements(window.brought_at), 0};
-    // Between rows of its own, a row that all share is read where it lies.
-    if (window.pitch != 0) return {stored + elements(window.column), 0};
-    return {registers + kRegisterFileBytes + row.at, 0};
-  }
-  if (operand.place == Place::kConstant) {
-    return {const_cast<char*>(constants_.data()) + operand.index, 0};
-  }
-  if (operand.place == Place::kArgument) {
-    char* base = static_cast<char*>(args[operand.index]);
-    if (operand.scalar) return {base, 0};
-    if (window.brought_at >= 0) return {base + elements(window.brought_at), 0};
-    if (operand.index == 0 && window.piece_stride != 0) {
-      return {base + elements(window.piece_at), elements(window.piece_stride)};
+  switch (operand.place) {
+    case Place::kRegister:
+      return register_lines(operand, args, window, registers);
+    case Place::kArgument:
+      return argument_lines(operand, args, window);
+    case Place::kConstant:
+      return {const_cast<char*>(constants_.data()) + operand.index, 0};
+    case Place::kRow:
+      return row_lines(operand, args, window, registers);
+    case Place::kColumn: {
+      char* base = static_cast<char*>(args[operand.index]);
+      if (window.brought_at >= 0) return {base + operand.bytes(window.brought_at), 0};
+      return {base + operand.bytes(window.begin / row_elements_),
+              window.pitch == 0 ? 0 : operand.element_size};
     }
-    if (window.results_begin >= 0 && operand.index >= inputs_) {
-      return {base + elements(window.begin - window.results_begin), 0};
+    case Place::kSlice: {
+      const Slice& slice = slices_[operand.index];
+      const int64_t row = window.begin / row_elements_;
+      return {static_cast<char*>(args[slice.argument]) +
+                  operand.bytes(row * slice.width + slice.begin + window.column),
+              operand.bytes(slice.width)};
     }
-    return {base + elements(window.begin), elements(window.pitch)};
+    case Place::kValue:
+      break;
   }
+  return {};
+}
+
+TileProgram::Lines TileProgram::row_lines(const Operand& operand, void* const* args,
+                                          const Window& window, char* registers) const {
+  const Row& row = rows_[operand.index];
+  auto* stored = static_cast<char*>(args[row.argument]);
+  if (window.brought_at >= 0) return {stored + operand.bytes(window.brought_at), 0};
+  // Between rows of its own, a row that all share is read where it lies.
+  if (window.pitch != 0) return {stored + operand.bytes(window.column), 0};
+  return {registers + kRegisterFileBytes + row.at, 0};
+}
+
+TileProgram::Lines TileProgram::argument_lines(const Operand& operand, void* const* args,
+                                               const Window& window) const {
+  char* base = static_cast<char*>(args[operand.index]);
+  if (operand.scalar) return {base, 0};
+  if (window.brought_at >= 0) return {base + operand.bytes(window.brought_at), 0};
+  if (operand.index == 0 && window.piece_stride != 0) {
+    return {base + operand.bytes(window.piece_at), operand.bytes(window.piece_stride)};
+  }
+  const bool is_piece = window.results_begin >= 0 && operand.index >= inputs_;
+  return {base + operand.bytes(window.begin - (is_piece ? window.results_begin : 0)),
+          operand.bytes(window.pitch)};
+}
+
+TileProgram::Lines TileProgram::register_lines(const Operand& operand, void* const* args,
+                                               const Window& window, char* registers) const {
   if (window.brought_at >= 0) {
     if (operand.loaded_from >= 0) {
-      return {static_cast<char*>(args[operand.loaded_from]) + elements(window.brought_at), 0};
+      return {static_cast<char*>(args[operand.loaded_from]) + operand.bytes(window.brought_at), 0};
     }
     return {registers + result_register_[operand.index] * window.register_stride, 0};
   }
   // Between rows of its own, a row that all share is read where it lies.
   if (operand.row_of >= 0 && window.pitch != 0) {
-    return {static_cast<char*>(args[operand.row_of]) + elements(window.column), 0};
+    return {static_cast<char*>(args[operand.row_of]) + operand.bytes(window.column), 0};
   }
-  return {registers + operand.index * window.register_stride, window.register_pitch * size};
+  return {registers + operand.index * window.register_stride,
+          window.register_pitch * operand.element_size};
 }
 
 void TileProgram::load(const Load& load, void* const* args, const Window& window,
@@ -212,35 +264,81 @@ void TileProgram::fill_rows(void* const* args, int64_t begin, int64_t end, char*
   }
 }
 
+// The steps of a chain for a row of a window, the first to begin with.
+struct TileProgram::ChainRows {
+  std::span<const Step> from;
+  vector::ChainStep steps[kMostSteps];
+  size_t source_bytes[kMostSteps][4];  // from row to row
+  size_t dst_bytes[kMostSteps];
+  bool joined = true;  // rows follow each other, wherever they lie
+
+  void next() {
+    for (size_t i = 0; i < from.size(); ++i) {
+      for (uint32_t s = 0; s < from[i].sources; ++s) {
+        vector::ChainOperand& operand = steps[i].operands[s];
+        operand.at = static_cast<const char*>(operand.at) + source_bytes[i][s];
+        operand.offset = 0;
+      }
+      if (from[i].op == vector::ChainOp::kStore) {
+        steps[i].dst = static_cast<char*>(steps[i].dst) + dst_bytes[i];
+      }
+    }
+  }
+};
+
 vector::ChainOperand TileProgram::chain_operand(const Operand& operand, const Lines& lines,
                                                 const Window& window) const {
-  vector::ChainOperand result{lines.at, operand.scalar, vector::ChainOperand::kNeverRepeats, 0};
-  if (operand.place == Place::kRow && window.pitch == 0 && window.brought_at < 0) {
+  vector::ChainOperand result{lines.at, operand.scalar, vector::ChainOperand::kNeverRepeats, 0, 1};
+  if (window.brought_at >= 0) return result;
+  if (operand.place == Place::kRow && window.pitch == 0) {
     result.period = rows_[operand.index].period;
     result.offset = static_cast<size_t>(window.begin - window.rows_begin) % result.period;
+  } else if (operand.place == Place::kColumn && window.pitch == 0) {
+    result.run = static_cast<size_t>(row_elements_);
+    result.offset = static_cast<size_t>(window.begin % row_elements_);
+  } else if (operand.place == Place::kColumn) {
+    result.scalar = true;
   }
   return result;
 }
 
+TileProgram::ChainRows TileProgram::chain_rows(const Instruction& instruction, void* const* args,
+                                               const Window& window, char* registers) const {
+  ChainRows rows;
+  rows.from = {steps_.data() + instruction.first_step, instruction.steps};
+  for (size_t i = 0; i < rows.from.size(); ++i) {
+    const Step& step = rows.from[i];
+    rows.steps[i].op = step.op;
+    for (uint32_t s = 0; s < step.sources; ++s) {
+      const Lines lines = lines_of(step.src[s], args, window, registers);
+      rows.steps[i].operands[s] = chain_operand(step.src[s], lines, window);
+      rows.source_bytes[i][s] = lines.step;
+      rows.joined = rows.joined && are_joined(step.src[s], lines, window);
+    }
+    if (step.op != vector::ChainOp::kStore) continue;
+    const Lines dst = lines_of(step.dst, args, window, registers);
+    rows.steps[i].dst = dst.at;
+    rows.steps[i].streams = streams(args, step.dst, step.leaves, window);
+    rows.dst_bytes[i] = dst.step;
+    rows.joined = rows.joined && are_joined(step.dst, dst, window);
+  }
+  return rows;
+}
+
+bool TileProgram::are_joined(const Operand& operand, const Lines& lines, const Window& window) {
+  if (operand.scalar || operand.place == Place::kValue) return true;
+  return operand.place != Place::kColumn && lines.step == operand.bytes(window.count);
+}
+
 void TileProgram::run_chain(const Instruction& instruction, void* const* args, const Window& window,
                             char* registers) const {
-  vector::ChainStep steps[kMostSteps];
-  const std::span<vector::ChainStep> all(steps, instruction.steps);
-  for (size_t row = 0; row < static_cast<size_t>(window.rows); ++row) {
-    for (size_t i = 0; i < instruction.steps; ++i) {
-      const Step& step = steps_[instruction.first_step + i];
-      steps[i].op = step.op;
-      for (uint32_t s = 0; s < step.sources; ++s) {
-        Lines lines = lines_of(step.src[s], args, window, registers);
-        lines.at += row * lines.step;
-        steps[i].operands[s] = chain_operand(step.src[s], lines, window);
-      }
-      if (step.op != vector::ChainOp::kStore) continue;
-      const Lines dst = lines_of(step.dst, args, window, registers);
-      steps[i].dst = dst.at + row * dst.step;
-      steps[i].streams = streams(args, step.dst, step.leaves, window);
-    }
-    instruction.chain(all, static_cast<size_t>(window.count));
+  ChainRows rows = chain_rows(instruction, args, window, registers);
+  const std::span<vector::ChainStep> steps(rows.steps, instruction.steps);
+  const auto count = static_cast<size_t>(window.count);
+  if (rows.joined) return instruction.chain(steps, count * static_cast<size_t>(window.rows));
+  for (int64_t row = 0; row < window.rows; ++row) {
+    instruction.chain(steps, count);
+    rows.next();
   }
 }
 
@@ -248,15 +346,18 @@ void TileProgram::run_instruction(const Instruction& instruction, void* const* a
                                   const Window& window, char* registers, uint32_t* status) const {
   VectorCall call;
   const Lines dst = lines_of(instruction.dst, args, window, registers);
+  bool joined = are_joined(instruction.dst, dst, window);
   Lines src[3];
   for (uint32_t s = 0; s < instruction.sources; ++s) {
     src[s] = lines_of(instruction.src[s], args, window, registers);
     call.scalar[s] = instruction.src[s].scalar;
+    joined = joined && are_joined(instruction.src[s], src[s], window);
   }
-  call.n = static_cast<size_t>(window.count);
+  const auto rows = static_cast<size_t>(joined ? 1 : window.rows);
+  call.n = static_cast<size_t>(joined ? window.count * window.rows : window.count);
   call.streams = streams(args, instruction.dst, instruction.leaves, window);
   call.status = status;
-  for (size_t row = 0; row < static_cast<size_t>(window.rows); ++row) {
+  for (size_t row = 0; row < rows; ++row) {
     call.dst = dst.at + row * dst.step;
     for (uint32_t s = 0; s < instruction.sources; ++s) call.src[s] = src[s].at + row * src[s].step;
     instruction.function(call);

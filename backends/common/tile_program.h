@@ -64,12 +64,15 @@ class TileProgram {
 
   // `count` elements that have been brought, together with room for their results: each argument of
   // more than one element begins with the first of them, broadcast ones spread out. What lies
-  // between instructions is kept in `registers`. REQUIRES smallest_register_bytes() of them.
+  // between instructions is kept in `registers`. REQUIRES smallest_register_bytes() of them, and a
+  // program that reads no slices.
   uint32_t run_brought(void* const* args, int64_t count, char* registers,
                        size_t register_bytes) const;
   size_t smallest_register_bytes() const noexcept { return result_registers_ * 8 * widest_; }
 
   int64_t elements() const noexcept { return elements_; }
+  // Returns whether slices of an argument's rows are read where they lie.
+  bool reads_slices() const noexcept { return !slices_.empty(); }
   // Returns how many ops are computed, where a selection and the comparison that it alone reads are
   // one, and copies made of results.
   size_t instructions() const noexcept { return computed_; }
@@ -87,16 +90,19 @@ class TileProgram {
   static constexpr size_t kStreamedBytes = size_t{8} << 20;
 
  private:
-  // kValue: what a chain hands on.
-  enum class Place : uint8_t { kRegister, kArgument, kConstant, kRow, kValue };
+  // kRow: what all rows of the iteration shape share. kColumn: an argument that has one element for
+  // each row. kSlice: a part of each row of a wider argument. kValue: what a chain hands on.
+  enum class Place : uint8_t { kRegister, kArgument, kConstant, kRow, kColumn, kSlice, kValue };
   struct Operand {
     Place place = Place::kRegister;
-    uint32_t index = 0;  // register, argument, row, or byte offset of the constant
+    uint32_t index = 0;  // register, argument, row, slice, or byte offset of the constant
     size_t element_size = 0;
     bool scalar = false;
     // Set for a register that a load fills from one row for all: the argument that has that row.
     int64_t row_of = -1;
     int64_t loaded_from = -1;  // the argument that a load fills the register from
+
+    size_t bytes(int64_t elements) const { return static_cast<size_t>(elements) * element_size; }
   };
   struct Step {  // of a chain
     vector::ChainOp op = vector::ChainOp::kLoad;
@@ -135,6 +141,10 @@ class TileProgram {
     size_t period = 0;  // elements
     BroadcastReader reader;
   };
+  struct Slice {
+    uint32_t argument = 0;
+    int64_t begin = 0, width = 0;  // elements of the argument's rows
+  };
   // One pass through the instructions works on this: rows of `count` elements, the first beginning
   // at element `begin` of the iteration shape, `pitch` elements from row to row (0: one row, which
   // may run over several of the iteration shape).
@@ -159,6 +169,7 @@ class TileProgram {
     char* at = nullptr;
     size_t step = 0;
   };
+  struct ChainRows;
   // Steps of a chain: of each node one, and a store; before the first a load.
   static constexpr size_t kMostSteps = 2 * kMostChainNodes + 1;
   class Builder;
@@ -167,17 +178,30 @@ class TileProgram {
   void run_window(void* const* args, const Window& window, char* registers, uint32_t* status) const;
   Lines lines_of(const Operand& operand, void* const* args, const Window& window,
                  char* registers) const;
+  Lines row_lines(const Operand& operand, void* const* args, const Window& window,
+                  char* registers) const;
+  Lines argument_lines(const Operand& operand, void* const* args, const Window& window) const;
+  Lines register_lines(const Operand& operand, void* const* args, const Window& window,
+                       char* registers) const;
   void run_instruction(const Instruction& instruction, void* const* args, const Window& window,
                        char* registers, uint32_t* status) const;
   void run_chain(const Instruction& instruction, void* const* args, const Window& window,
                  char* registers) const;
+  ChainRows chain_rows(const Instruction& instruction, void* const* args, const Window& window,
+                       char* registers) const;
   vector::ChainOperand chain_operand(const Operand& operand, const Lines& lines,
                                      const Window& window) const;
   void fill_rows(void* const* args, int64_t begin, int64_t end, char* registers) const;
+  uint32_t run_rows(void* const* args, const TileRectangle& piece, const Window& first,
+                    char* registers) const;
+  uint32_t run_row_by_row(void* const* args, int64_t begin, int64_t end, Window first,
+                          char* registers) const;
   void load(const Load& load, void* const* args, const Window& window, char* registers) const;
   uint32_t run_flat(void* const* args, int64_t begin, int64_t end, bool input_piece,
                     bool result_piece) const;
   bool streams(void* const* args, const Operand& dst, bool leaves, const Window& window) const;
+  // Returns whether the rows of a window follow each other there without a gap, or are one element.
+  static bool are_joined(const Operand& operand, const Lines& lines, const Window& window);
 
   int64_t elements_ = 0;
   int64_t row_elements_ = 1;  // of the iteration shape's last dimension
@@ -195,6 +219,7 @@ class TileProgram {
   std::vector<Instruction> instructions_;
   std::vector<Step> steps_;
   std::vector<Row> rows_;
+  std::vector<Slice> slices_;
   std::vector<Load> loads_;
   std::vector<char> constants_;
   std::vector<KernelPlan::InPlace> in_place_;

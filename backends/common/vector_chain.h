@@ -46,8 +46,9 @@ enum class ChainOp : uint8_t {
   kSelectGreaterEqual,
 };
 
-// Elements that a chain reads together at most.
+// Elements that a chain reads together at most, and in one vector.
 inline constexpr size_t kChainGroup = 128;
+inline constexpr size_t kMostChainLanes = 16;
 
 // Its members have no initial values, as a kernel makes many of these for each tile.
 struct ChainOperand {
@@ -58,7 +59,10 @@ struct ChainOperand {
   // Elements after which the operand begins again. REQUIRES at least kChainGroup of them, with the
   // first kChainGroup stored once more behind the last.
   size_t period;
-  size_t offset;  // of the next element, below the period
+  size_t offset;  // of the next element, below the period, or among those that one stands for
+  // Elements, one after the other, that each of the operand stands for: 1, or at least
+  // kMostChainLanes. Then it has no period.
+  size_t run;
 };
 
 // Members that its op does not read need no value.
@@ -69,8 +73,8 @@ struct ChainStep {
   ChainOperand operands[4];
 };
 
-// Runs the steps over n elements; changes the operands' offsets. REQUIRES what a VectorCall does of
-// all that is read and written, and that no step reads v before one has made it.
+// Runs the steps over n elements; moves the operands on behind them. REQUIRES what a VectorCall
+// does of all that is read and written, and that no step reads v before one has made it.
 using ChainInstruction = void (*)(std::span<ChainStep> steps, size_t n);
 
 // Returns what runs chains of the dtype, f32 or f64, for the host ISA in use; null for any other.

@@ -1,5 +1,7 @@
 #include "keel/graph/ir/fused_body.h"
 
+#include <algorithm>
+
 #include "keel/graph/ir/placement.h"
 
 namespace keel {
@@ -20,6 +22,13 @@ bool gathers_rows(const Node& node) {
     if (name == "axis") return std::get<int64_t>(value) == 0;
   }
   return false;
+}
+
+bool slices_rows(const Node& node) {
+  if (node.has(kElementwise) || !node.has(kMovement) || node.inputs().size() != 1) return false;
+  const Shape &from = node.input(0).shape(), &to = node.type().shape;
+  return from.rank() != 0 && from.rank() == to.rank() && from.back() > to.back() &&
+         std::equal(to.begin(), to.end() - 1, from.begin());
 }
 
 bool are_siblings(const Node& a, const Node& b) {

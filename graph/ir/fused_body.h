@@ -1,9 +1,9 @@
 // FusedBody: the parts of a `fused` node's body. The anchor is its product or reduction, found by
 // trait: it decides how the work is cut. What leads to the anchor is the prologue, what follows the
-// epilogue, which may end in row-wise ops. A body without an anchor is element-wise throughout. A
-// reduction may have siblings: reductions of the same op over the same axes of operands of the same
-// type, which are computed over one read of what they share. Their results leave as they are.
-// Valid as long as the body is; immutable; any thread.
+// epilogue, which may end in row-wise ops. A body without an anchor is element-wise throughout, but
+// for slices of its inputs' rows. A reduction may have siblings: reductions of the same op over the
+// same axes of operands of the same type, which are computed over one read of what they share.
+// Their results leave as they are. Valid as long as the body is; immutable; any thread.
 #ifndef KEEL_GRAPH_IR_FUSED_BODY_H
 #define KEEL_GRAPH_IR_FUSED_BODY_H
 
@@ -24,6 +24,10 @@ KEEL_API bool is_anchor(const Node& node);
 
 // Returns whether the node takes rows, by their numbers, out of a table.
 KEEL_API bool gathers_rows(const Node& node);
+
+// Returns whether the node does nothing but move a part of each row of what it reads, as a slice
+// along the last axis does.
+KEEL_API bool slices_rows(const Node& node);
 
 // Returns whether two reductions differ in nothing but their operand's values.
 KEEL_API bool are_siblings(const Node& a, const Node& b);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -72,6 +73,64 @@ class ClusteredUnits {
   FuseUnits units_;
 };
 
+// Finds which units that are computed by themselves read slices of rows where they lie: nodes that
+// only move a part of each row of what they read, for that unit alone. The backend says where it
+// takes them.
+class ReadSlices {
+ public:
+  ReadSlices(const FuseUnits& units, const AnchorGroups& groups, SharedBodies& bodies)
+      : units_(units), groups_(groups), is_read_(units.count(), false) {
+    for (uint32_t unit = 0; unit < units.count(); ++unit) {
+      if (units.is_elementwise(unit) && is_alone(unit)) find(unit, bodies);
+    }
+  }
+
+  // Returns whether the unit is such a slice, and no task of its own.
+  bool is_read(uint32_t unit) const { return is_read_[unit]; }
+  // Returns the fused node of a unit and its slices; null where it has none.
+  const FusedNode* fused(uint32_t unit) const {
+    const auto it = fused_.find(unit);
+    return it == fused_.end() ? nullptr : &it->second;
+  }
+
+ private:
+  bool is_alone(uint32_t unit) const {
+    return groups_.group_of(unit) == FuseUnits::kNone && !groups_.is_loaded(unit);
+  }
+
+  bool is_slice_for(const Value& v, uint32_t reader) const {
+    const Node& node = v.node();
+    const uint32_t unit = units_.of(v);
+    if (unit == FuseUnits::kNone || !slices_rows(node) || is_on_host(node) || !is_alone(unit))
+      return false;
+    const auto readers = units_.users().of(v);
+    return !units_.users().leaves(v) && readers.size() == 1 && readers[0] == reader;
+  }
+
+  void find(uint32_t unit, SharedBodies& bodies) {
+    std::vector<uint32_t> nodes;
+    for (const uint32_t id : units_.nodes(unit)) {
+      for (const Value& v : units_.graph().node(id).inputs()) {
+        const bool is_new = std::find(nodes.begin(), nodes.end(), v.node_id()) == nodes.end();
+        if (is_new && is_slice_for(v, unit)) nodes.push_back(v.node_id());
+      }
+    }
+    if (nodes.empty()) return;
+    const std::vector<uint32_t> slices = nodes;
+    nodes.insert(nodes.end(), units_.nodes(unit).begin(), units_.nodes(unit).end());
+    FusedNode fused =
+        bodies.fuse(units_.graph(), {.epilogue = nodes, .outputs = units_.outputs(unit)});
+    if (!bodies.ask(fused).supported) return;
+    for (const uint32_t id : slices) is_read_[units_.of(units_.graph().node(id))] = true;
+    fused_.emplace(unit, std::move(fused));
+  }
+
+  const FuseUnits& units_;
+  const AnchorGroups& groups_;
+  std::vector<bool> is_read_;                      // by unit
+  std::unordered_map<uint32_t, FusedNode> fused_;  // by unit
+};
+
 // Copies a graph with each group of units as one node.
 class Fuser {
  public:
@@ -85,7 +144,8 @@ class Fuser {
         bodies_(supports),
         clustered_(from, bodies_, report),
         units_(clustered_.units()),
-        groups_(units_, bodies_, report) {}
+        groups_(units_, bodies_, report),
+        slices_(units_, groups_, bodies_) {}
 
   void run() {
     rewriter_.clone_inputs();
@@ -106,6 +166,8 @@ class Fuser {
   // ---- rewriting
 
   void emit_unit(uint32_t unit) {
+    if (slices_.is_read(unit)) return;
+    if (const FusedNode* with_slices = slices_.fused(unit)) return emit_fused(*with_slices);
     if (units_.nodes(unit).size() == 1) return emit_node(units_.first(unit));
     FusedNode& fused = clustered_.fused(unit);
     Values stored;
@@ -156,7 +218,7 @@ class Fuser {
   bool together(const Node& a, const Node& b) const {
     const uint32_t from = units_.of(a), to = units_.of(b);
     const uint32_t group = groups_.group_of(from);
-    return from == to || groups_.is_loaded(from) ||
+    return from == to || groups_.is_loaded(from) || slices_.is_read(from) ||
            clustered_.clusters().together(a.id(), b.id()) ||
            (group != FuseUnits::kNone && group == groups_.group_of(to));
   }
@@ -204,6 +266,7 @@ class Fuser {
   ClusteredUnits clustered_;
   const FuseUnits& units_;
   AnchorGroups groups_;
+  ReadSlices slices_;
 };
 
 }  // namespace

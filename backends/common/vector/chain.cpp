@@ -42,6 +42,23 @@ HWY_INLINE const T* take(ChainOperand& operand, size_t count) {
   return from;
 }
 
+// Returns a vector of the next `count` elements of an operand each of which stands for a run, and
+// moves on behind them. What lies behind the last one that is needed is not read.
+template <class T>
+HWY_INLINE hn::Vec<hn::ScalableTag<T>> take_of_runs(ChainOperand& operand, size_t count) {
+  const hn::ScalableTag<T> d;
+  const T* at = static_cast<const T*>(operand.at);
+  const size_t rest = operand.run - operand.offset;
+  auto v = hn::Set(d, *at);
+  operand.offset += count;
+  if (count > rest) v = hn::IfThenElse(hn::FirstN(d, rest), v, hn::Set(d, at[1]));
+  if (count >= rest) {
+    operand.at = at + 1;
+    operand.offset = count - rest;
+  }
+  return v;
+}
+
 // kVectors vectors of elements on their way through the steps. Of the last vector of a chain only
 // `count` lanes are elements; they alone are read and written, and kPart is set.
 template <class T, size_t kVectors, bool kPart>
@@ -59,6 +76,7 @@ class Group {
   using Tag = hn::ScalableTag<T>;
   using V = hn::Vec<Tag>;
   static constexpr size_t kMostLanes = hn::MaxLanes(Tag());
+  static_assert(kMostLanes <= kMostChainLanes);
 
   template <class F>
   static HWY_INLINE void each(const F& f) {
@@ -138,18 +156,21 @@ class Group {
     } else if (operand.scalar) {
       const V all = hn::Set(Tag(), *static_cast<const T*>(operand.at));
       each([&](size_t i) HWY_ATTR { v_[i] = op(v_[i], all); });
+    } else if (operand.run > 1) {
+      each([&](size_t i)
+               HWY_ATTR { v_[i] = op(v_[i], take_of_runs<T>(operand, count_ / kVectors)); });
     } else {
       const T* from = take<T>(operand, kVectors * lanes);
       each([&](size_t i) HWY_ATTR { v_[i] = op(v_[i], load(from + i * lanes)); });
     }
   }
 
-  // The four operands as vectors in memory: what stands still is spread there first.
+  // The four operands as vectors in memory: what is not stored like that is spread there first.
   template <class Comparison>
   HWY_INLINE void select(ChainStep& step) {
     const Tag d;
     const size_t lanes = hn::Lanes(d);
-    HWY_ALIGN T spread[4][kMostLanes];
+    HWY_ALIGN T spread[4][kVectors * kMostLanes];
     HWY_ALIGN T value[kVectors * kMostLanes];
     const T* from[4];
     size_t pitch[4];
@@ -161,6 +182,11 @@ class Group {
         from[s] = value;
       } else if (operand.scalar) {
         hn::Store(hn::Set(d, *static_cast<const T*>(operand.at)), d, spread[s]);
+        from[s] = spread[s];
+      } else if (operand.run > 1) {
+        each([&](size_t i) HWY_ATTR {
+          hn::Store(take_of_runs<T>(operand, count_ / kVectors), d, spread[s] + i * lanes);
+        });
         from[s] = spread[s];
       } else {
         from[s] = take<T>(operand, kVectors * lanes);

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <unordered_set>
 
 #include "keel/backends/common/reduce_plan.h"
+#include "keel/backends/common/tile_nodes.h"
 #include "keel/backends/common/vector/instructions.h"
 #include "keel/backends/npu/isa/lane_bytes.h"
 #include "keel/backends/npu/kernels/element_work.h"
@@ -117,15 +120,33 @@ Split by_chunks(const Preset& preset, const AnchoredNode& fused, const ReducePla
   return split;
 }
 
+// Returns what an element-wise node loads: its inputs, and of those whose rows it slices the
+// slices.
+std::vector<Type> loaded_types(const Node& node) {
+  std::vector<Type> types;
+  std::unordered_set<Value, ValueHash> sliced;
+  if (!node.bodies().empty()) {
+    for (const Node& inner : node.bodies()[0]->nodes()) {
+      const std::optional<RowSlice> slice = row_slice_of(inner);
+      if (!slice) continue;
+      types.push_back(slice->value.type());
+      sliced.insert(slice->of);
+    }
+  }
+  for (size_t i = 0; i < node.inputs().size(); ++i) {
+    if (sliced.empty() || !sliced.contains(node.bodies()[0]->inputs()[i]))
+      types.push_back(node.input(i).type());
+  }
+  return types;
+}
+
 }  // namespace
 
 Split tile_work(const Preset& preset, const AnchoredNode& anchored) {
   const Node& node = anchored.node();
   const std::vector<const Node*> instructions =
       node.bodies().empty() ? std::vector{&node} : instructions_of(anchored.epilogue());
-  std::vector<Type> inputs;
-  for (const Value& v : node.inputs()) inputs.push_back(v.type());
-  return as_tiles(element_work(preset, instructions, inputs, node.types().to_vector(),
+  return as_tiles(element_work(preset, instructions, loaded_types(node), node.types().to_vector(),
                                node.type().shape.num_elements()));
 }
 

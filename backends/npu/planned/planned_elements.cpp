@@ -43,6 +43,7 @@ TilePlan tiles(const PlannedRequest& request) {
 PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
   const Node& node = request.anchored.node();
   TileProgram program(node, vector::instruction_lookup(request.preset->saturate_f16));
+  if (program.reads_slices()) return {nullptr, "slices of an operand's rows are not brought alone"};
   std::vector<BroughtOperand> inputs, outputs;
   for (size_t i = 0; i < node.inputs().size(); ++i) inputs.push_back({i, node.input(i).type()});
   for (size_t i = 0; i < node.types().size(); ++i) {

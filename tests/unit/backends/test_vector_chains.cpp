@@ -22,8 +22,8 @@ using vector::ChainStep;
 
 constexpr float kGuard = -77.0f;
 
-ChainOperand all_of(const void* at) { return {at, false, ChainOperand::kNeverRepeats, 0}; }
-ChainOperand one(const void* at) { return {at, true, ChainOperand::kNeverRepeats, 0}; }
+ChainOperand all_of(const void* at) { return {at, false, ChainOperand::kNeverRepeats, 0, 1}; }
+ChainOperand one(const void* at) { return {at, true, ChainOperand::kNeverRepeats, 0, 1}; }
 ChainOperand handed_on() { return all_of(nullptr); }
 
 template <class... Operands>
@@ -207,13 +207,51 @@ TEST_CASE("vector: an operand of a chain begins again after its period") {
       for (size_t i = 0; i < row.size(); ++i) row[i] = static_cast<double>(i % period);
       for (const size_t offset : {size_t{0}, size_t{1}, period - 1}) {
         for (const size_t n : {size_t{3}, size_t{200}, size_t{1000}}) {
-          const ChainOperand repeated{row.data(), false, period, offset};
+          const ChainOperand repeated{row.data(), false, period, offset, 1};
           const auto got = run_chain<double>(
               {step(ChainOp::kLoad, all_of(a.data())), step(ChainOp::kMultiply, repeated)}, n);
           size_t wrong = 0;
           for (size_t i = 0; i < n; ++i)
             wrong += got[i] != 2.0 * static_cast<double>((offset + i) % period);
           CHECK(wrong == 0);
+        }
+      }
+    }
+  });
+}
+
+namespace {
+
+// Elements of as many runs as n elements from the offset on touch.
+template <class T>
+void check_runs(size_t run, size_t offset, size_t n) {
+  const std::vector<T> a = numbers_of<T>(n, 11);
+  const std::vector<T> column = numbers_of<T>((offset + n + run - 1) / run, 12);
+  const ChainOperand runs{column.data(), false, ChainOperand::kNeverRepeats, offset, run};
+  const auto load = step(ChainOp::kLoad, all_of(a.data()));
+  const auto product = run_chain<T>({load, step(ChainOp::kMultiply, runs)}, n);
+  const auto larger =
+      run_chain<T>({load, step(ChainOp::kSelectLess, handed_on(), runs, runs, handed_on())}, n);
+  size_t wrong = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const T own = column[(offset + i) / run];
+    wrong += product[i] != a[i] * own;
+    wrong += larger[i] != std::max(a[i], own);
+  }
+  CHECK(wrong == 0);
+}
+
+}  // namespace
+
+TEST_CASE("vector: an element of a chain's operand may stand for a run") {
+  on_every_isa([] {
+    for (const size_t run :
+         {vector::kMostChainLanes, size_t{17}, size_t{31}, size_t{64}, size_t{300}}) {
+      for (const size_t offset : {size_t{0}, size_t{1}, size_t{16}, run - 1}) {
+        for (const size_t n : {size_t{1}, size_t{3}, size_t{200}, size_t{1000}}) {
+          if (offset >= run) continue;
+          check_runs<float>(run, offset, n);
+          check_runs<double>(run, offset, n);
         }
       }
     }

@@ -141,7 +141,18 @@ TEST_CASE("fused demands element-wise ops around at most one anchor") {
                               [](const Values& v) {
                                 return Values{exp(transpose(v[0], {1, 0}))};
                               }),
-                 "element-wise ops only"));
+                 "element-wise ops and slices of inputs' rows"));
+  CHECK(refused_body({matrix}, [](const Values& v) {
+          return Values{exp(slice(v[0], {0, 1}, {3, 3}))};
+        }).empty());
+  CHECK(contains(
+      refused_body({matrix}, [](const Values& v) { return Values{exp(slice(v[0], {1}, {3}))}; }),
+      "got 'slice'"));
+  CHECK(contains(refused_body({matrix},
+                              [](const Values& v) {
+                                return Values{exp(slice(v[0] + v[0], {0, 1}, {3, 3}))};
+                              }),
+                 "got 'slice'"));
   CHECK(contains(refused_body({matrix}, [](const Values& v) { return Values{softmax(v[0])}; }),
                  "row-wise ops behind a product only"));
   CHECK(

@@ -1,0 +1,168 @@
+// Operands of element-wise clusters that are read where they lie: columns of one element for each
+// row, and slices of longer rows. Bits are those of a step that fuses nothing.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "keel/core/base/parallel_for.h"
+#include "keel/ops/elementwise.h"
+#include "keel/ops/matmul.h"
+#include "keel/ops/reduce.h"
+#include "keel/ops/shape.h"
+#include "keel/ops/slice.h"
+
+#include "fused_step_for_tests.h"
+#include "ops_for_tests.h"
+#include "support/fusion.h"
+
+namespace keel {
+namespace {
+
+using testing::all_equal;
+using testing::contains;
+using testing::noise;
+using testing::run_case;
+using testing::StepCase;
+
+// Returns the tasks of the case as a backend fuses it, once its bits are checked, on one thread and
+// on three.
+std::string tasks_of(const StepCase& c, const std::string& where) {
+  std::string tasks;
+  const std::vector<Tensor> apart = run_case(c, where, false);
+  for (const int threads : {1, 3}) {
+    const ComputeThreads scope(threads);
+    CHECK(all_equal(run_case(c, where, true, &tasks), apart));
+  }
+  return tasks;
+}
+
+Tensor noise_of(const Shape& shape, uint32_t seed) { return noise(f32, shape, seed, 0); }
+
+size_t count(const std::string& text, const std::string& word) {
+  size_t found = 0;
+  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
+  return found;
+}
+
+// Parts of the last axis of a value of rank 2.
+Value columns(const Value& x, int64_t begin, int64_t end) {
+  return slice(x, {0, begin}, {kToEnd, end});
+}
+
+// What an lstm does with a product of four gates.
+std::pair<Update, Values> gates(Graph& g, int64_t rows, int64_t size) {
+  const Value x = g.input("x", f32, {rows, 4 * size});
+  const Value c = g.input("c", f32, {rows, size});
+  const Value in = sigmoid(columns(x, 0, size)), forget = sigmoid(columns(x, size, 2 * size));
+  const Value cell = tanh(columns(x, 2 * size, 3 * size));
+  const Value next = forget * c + in * cell;
+  return {Update{}, {next, columns(x, 3 * size, 4 * size) * tanh(next)}};
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("unit");
+
+TEST_CASE("tile operands: a column has one element for all of a row") {
+  for (const char* where : {"npu:0", "cpu:0"}) {
+    CAPTURE(where);
+    for (const int64_t row : {1, 2, 15, 16, 17, 64, 100, 700}) {
+      CAPTURE(row);
+      for (const int64_t rows : {2, 7, 300}) {
+        CAPTURE(rows);
+        const Shape column{3, rows, 1}, all{3, rows, row};
+        const auto build = [&](Graph& g) {
+          const Value x = g.input("x", f32, all), m = g.input("m", f32, column);
+          const Value r = g.input("r", f32, column), w = g.input("w", f32, {row});
+          const Value y = (x - m) * r * w;
+          return std::pair(Update{}, Values{select(greater(y, m), exp(y), r), square(y) - x});
+        };
+        static_cast<void>(tasks_of(
+            {build,
+             {noise_of(all, 1), noise_of(column, 2), noise_of(column, 3), noise_of({row}, 4)}},
+            where));
+      }
+    }
+  }
+}
+
+TEST_CASE("tile operands: columns behind products and before reductions") {
+  for (const char* where : {"npu:0", "cpu:0"}) {
+    CAPTURE(where);
+    for (const int64_t n : {10, 16, 77, 300, 600}) {
+      CAPTURE(n);
+      const auto build = [&](Graph& g) {
+        const Value x = g.input("x", f32, {50, 33}), w = g.input("w", f32, {33, n});
+        const Value m = g.input("m", f32, {50, 1}), b = g.input("b", f32, {n});
+        const Value y = (matmul(x, w) - m) * m + b;
+        return std::pair(Update{}, Values{y, sum((square(y) - m) * b, {1}), sum(exp(y) * m, {0})});
+      };
+      static_cast<void>(tasks_of(
+          {build,
+           {noise_of({50, 33}, 1), noise_of({33, n}, 2), noise_of({50, 1}, 3), noise_of({n}, 4)}},
+          where));
+    }
+  }
+}
+
+TEST_CASE("tile operands: slices of rows are read where they lie") {
+  for (const char* where : {"npu:0", "cpu:0"}) {
+    CAPTURE(where);
+    for (const int64_t size : {1, 5, 64, 100, 5000}) {
+      CAPTURE(size);
+      for (const int64_t rows : {1, 3, 50}) {
+        CAPTURE(rows);
+        const auto build = [&](Graph& g) { return gates(g, rows, size); };
+        const std::string tasks =
+            tasks_of({build, {noise_of({rows, 4 * size}, 1), noise_of({rows, size}, 2)}}, where);
+        CHECK(count(tasks, "AI_VECTOR_CORE") == 1);
+        CHECK(contains(tasks, "slice + slice + slice + slice + sigmoid"));
+      }
+    }
+  }
+}
+
+TEST_CASE("tile operands: slices beside shared rows and of other dtypes and of one op alone") {
+  for (const DType dtype : {f32, f16, i32, u8}) {
+    CAPTURE(name_of(dtype));
+    const Shape wide{4, 9, 50}, one{4, 9, 20};
+    const auto build = [&](Graph& g) {
+      const Value x = g.input("x", dtype, wide), y = g.input("y", dtype, one);
+      const Value b = g.input("b", dtype, {20}), m = g.input("m", dtype, {4, 9, 1});
+      const Value left = slice(x, {0, 0, 3}, {4, 9, 23}), right = slice(x, {0, 0, 30}, {4, 9, 50});
+      const Value alone = slice(x, {0, 0, 7}, {4, 9, 8});
+      return std::pair(Update{}, Values{select(less(left, right), left + b, maximum(right, m)) * y,
+                                        alone + alone});
+    };
+    const StepCase c{build,
+                     {noise(dtype, wide, 1, 50), noise(dtype, one, 2, 50),
+                      noise(dtype, {20}, 3, 50), noise(dtype, {4, 9, 1}, 4, 50)}};
+    for (const char* where : {"npu:0", "cpu:0"}) {
+      CAPTURE(where);
+      CHECK(count(tasks_of(c, where), "AI_VECTOR_CORE") == 2);
+    }
+  }
+}
+
+TEST_CASE("tile operands: other slices are tasks of their own") {
+  const auto build = [](Graph& g) {
+    const Value x = g.input("x", f32, {8, 40}), y = g.input("y", f32, {8, 10});
+    const Value leaves = columns(x, 0, 10), shared = columns(x, 10, 20);
+    const Value apart = slice(x, {0, 20}, {8, 40}, {1, 2}), rows = slice(x, {4}, {8});
+    const Value product = matmul(shared, y, {.transpose_b = true});
+    return std::pair(
+        Update{}, Values{leaves, exp(leaves) * y, exp(shared), product, exp(apart) * y, exp(rows)});
+  };
+  const StepCase c{build, {noise_of({8, 40}, 1), noise_of({8, 10}, 2)}};
+  for (const char* where : {"npu:0", "cpu:0"}) {
+    CAPTURE(where);
+    const std::string tasks = tasks_of(c, where);
+    CHECK_FALSE(contains(tasks, "slice + "));
+  }
+}
+
+TEST_SUITE_END();
+
+}  // namespace keel
