@@ -16,6 +16,7 @@
 #include "fused_step_for_tests.h"
 #include "ops_for_tests.h"
 #include "support/fusion.h"
+#include "support/strict_npu.h"
 
 namespace keel {
 namespace {
@@ -68,9 +69,10 @@ TEST_SUITE_BEGIN("unit");
 TEST_CASE("tile operands: a column has one element for all of a row") {
   for (const char* where : {"npu:0", "cpu:0"}) {
     CAPTURE(where);
-    for (const int64_t row : {1, 2, 15, 16, 17, 64, 100, 700}) {
+    // A row of 5000 has no room among those that are spread out once.
+    for (const int64_t row : {1, 2, 15, 16, 17, 64, 100, 700, 5000}) {
       CAPTURE(row);
-      for (const int64_t rows : {2, 7, 300}) {
+      for (const int64_t rows : {2, 7, row < 5000 ? 300 : 11}) {
         CAPTURE(rows);
         const Shape column{3, rows, 1}, all{3, rows, row};
         const auto build = [&](Graph& g) {
@@ -144,6 +146,22 @@ TEST_CASE("tile operands: slices beside shared rows and of other dtypes and of o
       CHECK(count(tasks_of(c, where), "AI_VECTOR_CORE") == 2);
     }
   }
+}
+
+TEST_CASE("tile operands: strict runs give the same bits") {
+  const auto strict = keel_test::strict_npu();
+  REQUIRE(strict != nullptr);
+  Graph g;
+  const auto [update, outputs] = gates(g, 30, 20);
+  const Value x = g.inputs()[0], m = g.input("m", f32, {30, 1}), b = g.input("b", f32, {80});
+  const Values fetches = {outputs[0], outputs[1], square((x - m) * b) / exp(m)};
+  const Feeds feeds = {{x, noise_of({30, 80}, 1)},
+                       {g.inputs()[1], noise_of({30, 20}, 2)},
+                       {m, noise_of({30, 1}, 3)},
+                       {b, noise_of({80}, 4)}};
+  Session checked(g, Device(strict.get(), 0)), plain(g, device("npu:0"));
+  CHECK(contains(checked.describe({}, fetches, feeds), "slices of an operand's rows"));
+  CHECK(all_equal(checked.run(fetches, feeds), plain.run(fetches, feeds)));
 }
 
 TEST_CASE("tile operands: other slices are tasks of their own") {

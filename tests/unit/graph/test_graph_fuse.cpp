@@ -5,10 +5,12 @@
 #include <doctest/doctest.h>
 
 #include "keel/graph/control/control_flow.h"
+#include "keel/graph/ir/scopes.h"
 #include "keel/graph/ir/verify.h"
 #include "keel/graph/passes/fuse_clusters.h"
 #include "keel/graph/passes/passes.h"
 #include "keel/ops/matmul.h"
+#include "keel/ops/slice.h"
 
 #include "support/fusing.h"
 #include "support/random_graph.h"
@@ -280,6 +282,78 @@ TEST_CASE("fuse keeps one body for nodes that compute the same and asks about it
   CHECK(body_of(0) != body_of(1));
   CHECK(body_of(0) != body_of(2));
   CHECK(body_of(0) != body_of(3));
+}
+
+TEST_CASE(
+    "fuse gives nodes that differ in a mark or in the order of operands bodies of their own") {
+  Graph g;
+  const Value x = g.input("x", keel::f32, {4}), y = g.input("y", keel::f32, {4});
+  const keel::CallSite site{"model.cpp", 1};
+  const auto layer = [&](const Value& a, const Value& b) {
+    return keel::tanh(keel::sub(keel::exp(a, site), b, site), site);
+  };
+  Values outputs = {layer(x, y), layer(y, x),
+                    keel::tanh(keel::sub(y, keel::exp(x, site), site), site)};
+  {
+    const keel::AttributeScope marked(g, "precision", "keep");
+    outputs.push_back(layer(x, y));
+  }
+  g.set_outputs(outputs);
+  const auto result = fused(g);
+  const auto body_of = [&](size_t output) {
+    return result->outputs()[output].node().bodies().at(0).get();
+  };
+  CHECK(body_of(0) == body_of(1));
+  CHECK(body_of(0) != body_of(2));
+  CHECK(body_of(0) != body_of(3));
+}
+
+namespace {
+
+Value columns(const Value& x, int64_t begin, int64_t end) {
+  return keel::slice(x, {0, begin}, {keel::kToEnd, end}, {}, {"model.cpp", 1});
+}
+
+}  // namespace
+
+TEST_CASE("fuse puts slices of rows to the one unit that reads them") {
+  Graph g;
+  const Value x = g.input("x", keel::f32, {4, 9});
+  const keel::CallSite site{"model.cpp", 1};
+  const auto gate = [&](int64_t begin) {
+    const Value left = columns(x, begin, begin + 3), right = columns(x, begin + 3, begin + 6);
+    return keel::mul(keel::tanh(left, site), right, site);
+  };
+  g.set_outputs({gate(0), gate(3)});
+  const auto result = fused(g);
+  CHECK(count_op(*result, "slice") == 0);
+  REQUIRE(count_op(*result, "fused") == 2);
+  for (const Value& v : result->outputs()) {
+    REQUIRE(v.node().inputs().size() == 1);
+    CHECK(v.node().input(0).shape() == Shape{4, 9});
+    CHECK(count_op(*v.node().bodies()[0], "slice") == 2);
+  }
+  CHECK(result->outputs()[0].node().bodies()[0] != result->outputs()[1].node().bodies()[0]);
+  const keel_test::Feeds feeds = {{"x", keel_test::ramp({4, 9}, -1, 0.125)}};
+  CHECK(
+      keel_test::all_bit_equal(keel_test::evaluate(g, feeds), keel_test::evaluate(*result, feeds)));
+}
+
+TEST_CASE("fuse leaves slices that others read or that a backend declines") {
+  Graph g;
+  const Value x = g.input("x", keel::f32, {4, 9}), w = g.input("w", keel::f32, {3, 3});
+  const Value leaves = columns(x, 0, 3), shared = columns(x, 3, 6), alone = columns(x, 6, 9);
+  g.set_outputs({leaves, keel::exp(leaves), keel::tanh(shared), keel::matmul(shared, w),
+                 keel::exp(keel::tanh(alone))});
+  CHECK(count_op(*fused(g), "slice") == 2);
+  const auto without_slices = [](const Node& node) -> Support {
+    if (keel_test::anchor_of(node) != nullptr) return {false, "clusters only"};
+    const bool slices = count_op(*node.bodies()[0], "slice") != 0;
+    return {!slices, "slices"};
+  };
+  const auto result = keel_test::fused(g, without_slices);
+  CHECK(count_op(*result, "slice") == 3);
+  CHECK(count_op(*result, "fused") == 1);
 }
 
 TEST_CASE("clusters honour other limits") {
