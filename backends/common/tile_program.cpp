@@ -42,6 +42,8 @@ Support supports_tiles(const Graph& body, const InstructionLookup& lookup) {
   }
   for (const Node& inner : body.nodes()) {
     if (Support s = supports_one(inner, lookup); !s.supported) return s;
+    if (row_slice_of(inner) && inner.type().shape != body.outputs()[0].shape())
+      return {false, "a slice is broadcast"};
   }
   return {true, ""};
 }

@@ -74,8 +74,8 @@ class ClusteredUnits {
 };
 
 // Finds which units that are computed by themselves read slices of rows where they lie: nodes that
-// only move a part of each row of what they read, for that unit alone. The backend says where it
-// takes them.
+// only move a part of each row of what they read, for that unit alone and in its shape. The backend
+// says where it takes them.
 class ReadSlices {
  public:
   ReadSlices(const FuseUnits& units, const AnchorGroups& groups, SharedBodies& bodies)
@@ -103,6 +103,7 @@ class ReadSlices {
     const uint32_t unit = units_.of(v);
     if (unit == FuseUnits::kNone || !slices_rows(node) || is_on_host(node) || !is_alone(unit))
       return false;
+    if (v.shape() != units_.first(reader).type().shape) return false;  // it is broadcast
     const auto readers = units_.users().of(v);
     return !units_.users().leaves(v) && readers.size() == 1 && readers[0] == reader;
   }

@@ -167,11 +167,13 @@ TEST_CASE("tile operands: strict runs give the same bits") {
 TEST_CASE("tile operands: other slices are tasks of their own") {
   const auto build = [](Graph& g) {
     const Value x = g.input("x", f32, {8, 40}), y = g.input("y", f32, {8, 10});
+    const Value column = columns(x, 5, 6), row = reshape(slice(x, {3, 7}, {4, 17}), {10});
     const Value leaves = columns(x, 0, 10), shared = columns(x, 10, 20);
     const Value apart = slice(x, {0, 20}, {8, 40}, {1, 2}), rows = slice(x, {4}, {8});
     const Value product = matmul(shared, y, {.transpose_b = true});
     return std::pair(
-        Update{}, Values{leaves, exp(leaves) * y, exp(shared), product, exp(apart) * y, exp(rows)});
+        Update{}, Values{leaves, exp(leaves) * y, exp(shared), product, exp(apart) * y, exp(rows),
+                         square(y - column) * column, tanh(y * slice(row, {2}, {3}))});
   };
   const StepCase c{build, {noise_of({8, 40}, 1), noise_of({8, 10}, 2)}};
   for (const char* where : {"npu:0", "cpu:0"}) {
