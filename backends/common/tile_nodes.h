@@ -23,8 +23,9 @@ struct TileNode {
   bool continues = false;  // takes the result of the node before it, as the next of its chain
 };
 
-// A slice of a body that is read where its input lies: of each row of that, which is an input of
-// the body, so many elements from `begin` on.
+// A slice that is read where its operand lies, which is an input of the body: the part of each row
+// that begins at element `begin` and is as long as a row of the slice. It has the iteration shape
+// (supports_tiles).
 struct RowSlice {
   Value value;
   Value of;

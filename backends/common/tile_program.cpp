@@ -8,6 +8,7 @@
 
 #include "keel/backends/common/float_status.h"
 #include "keel/core/base/checked.h"
+#include "keel/graph/ir/fused_body.h"
 
 namespace keel {
 namespace {
@@ -16,6 +17,8 @@ constexpr int64_t kShortRow = 256;
 
 Support supports_one(const Node& node, const InstructionLookup& lookup) {
   if (!is_computed(node) || instruction_for(node, lookup) != nullptr) return {true, ""};
+  if (slices_rows(node))
+    return {false, "only slices of an operand's rows without a stride are read where they lie"};
   return {false,
           std::string("no vector instruction for ") +
               name_of(node.inputs().empty() ? node.type().dtype : node.inputs().back().dtype())};
@@ -42,8 +45,12 @@ Support supports_tiles(const Graph& body, const InstructionLookup& lookup) {
   }
   for (const Node& inner : body.nodes()) {
     if (Support s = supports_one(inner, lookup); !s.supported) return s;
-    if (row_slice_of(inner) && inner.type().shape != body.outputs()[0].shape())
-      return {false, "a slice is broadcast"};
+    if (!row_slice_of(inner)) continue;
+    if (inner.type().shape != body.outputs()[0].shape()) return {false, "a slice is broadcast"};
+    if (inner.type().shape.back() < kShortestSlice) {
+      return {false, "rows of " + std::to_string(inner.type().shape.back()) +
+                         " elements are too short to be read where they lie"};
+    }
   }
   return {true, ""};
 }
@@ -66,15 +73,11 @@ uint32_t TileProgram::run_flat(void* const* args, int64_t begin, int64_t end, bo
                                bool result_piece) const {
   uint32_t status = 0;
   alignas(64) char registers[kRegisterFileBytes + kRowBytes];
+  fill_rows(args, begin, end, registers);
   Window window;
   window.rows_begin = begin;
-  window.results_begin = result_piece ? begin : -1;
-  if (reads_slices()) {
-    window.piece_stride = input_piece ? row_elements_ : 0;
-    return run_row_by_row(args, begin, end, window, registers);
-  }
-  fill_rows(args, begin, end, registers);
   window.piece_stride = input_piece ? 1 : 0;
+  window.results_begin = result_piece ? begin : -1;
   window.register_stride = register_stride_;
   for (window.begin = begin; window.begin < end; window.begin += tile_) {
     window.count = std::min(tile_, end - window.begin);
@@ -87,22 +90,21 @@ uint32_t TileProgram::run_flat(void* const* args, int64_t begin, int64_t end, bo
 }
 
 // Parts of rows before and behind the whole ones, if any, are rectangles of their own.
-uint32_t TileProgram::run_row_by_row(void* const* args, int64_t begin, int64_t end, Window first,
-                                     char* registers) const {
+uint32_t TileProgram::run_row_by_row(void* const* args, int64_t begin, int64_t end) const {
   uint32_t status = 0;
+  alignas(64) char registers[kRegisterFileBytes + kRowBytes];
   for (int64_t at = begin; at < end;) {
     TileRectangle piece{at / row_elements_, 1, at % row_elements_, 0};
     piece.columns = std::min(row_elements_ - piece.column, end - at);
     if (piece.columns == row_elements_) piece.rows = (end - at) / row_elements_;
-    first.piece_at = at - begin;
-    status |= run_rows(args, piece, first, registers);
+    status |= run_rows(args, piece, Window(), registers);
     at += piece.rows * piece.columns;
   }
-  if (large_ && first.results_begin < 0) order_streamed_stores();
+  if (large_) order_streamed_stores();
   return status;
 }
 
-// Each row by itself, in windows that are otherwise as `first` says.
+// Windows have rows of their own, and are otherwise as `first` says.
 uint32_t TileProgram::run_rows(void* const* args, const TileRectangle& piece, const Window& first,
                                char* registers) const {
   uint32_t status = 0;
@@ -127,6 +129,7 @@ uint32_t TileProgram::run_rows(void* const* args, const TileRectangle& piece, co
 }
 
 uint32_t TileProgram::run(void* const* args, int64_t begin, int64_t end) const {
+  if (reads_slices()) return run_row_by_row(args, begin, end);
   return run_flat(args, begin, end, false, false);
 }
 
@@ -157,8 +160,8 @@ uint32_t TileProgram::run_brought(void* const* args, int64_t count, char* regist
 uint32_t TileProgram::run_piece(void* const* args, const TileRectangle& piece,
                                 int64_t stride) const {
   // Rows that follow each other are better taken as one long one, unless an instruction has a row
-  // that all share brought between them, or slices of longer rows are read.
-  const bool flat = piece.columns == row_elements_ && stride == row_elements_ && !reads_slices() &&
+  // that all share brought between them.
+  const bool flat = piece.columns == row_elements_ && stride == row_elements_ &&
                     (row_elements_ < kShortRow || loads_.empty());
   const int64_t first = piece.row * row_elements_ + piece.column;
   if (flat) return run_flat(args, first, first + piece.rows * piece.columns, true, false);

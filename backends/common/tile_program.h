@@ -28,12 +28,15 @@ VectorInstruction instruction_for(const Node& node, const InstructionLookup& loo
 
 // Tiles have a multiple of so many elements, which begins every register with a line of the cache.
 inline constexpr int64_t kTileStep = 64;
+// Rows of slices that are shorter are copied in less time than each is computed by itself.
+inline constexpr int64_t kShortestSlice = 32;
 // Inputs and outputs of a body: pointers to so many are kept on the stack, and a tile of so many
 // fits in the smallest unified buffer that a preset may have. Fusing makes far fewer (FuseLimits).
 inline constexpr size_t kMostTileArguments = 48;
 
 // Returns whether the lookup has an instruction for each op of an element-wise or fused node, or of
-// a cluster's body, and whether there are at most kMostTileArguments inputs and outputs.
+// a cluster's body, whether there are at most kMostTileArguments inputs and outputs, and whether
+// slices have the iteration shape and rows of at least kShortestSlice elements.
 Support supports_tiles(const Node& node, const InstructionLookup& lookup);
 Support supports_tiles(const Graph& body, const InstructionLookup& lookup);
 
@@ -54,7 +57,8 @@ class TileProgram {
   // outputs. Returns the status bits that saturating instructions raised.
   uint32_t run(void* const* args, int64_t begin, int64_t end) const;
   // Does the same for a rectangle, of whose input 0 only that piece is there: at args[0], with so
-  // many elements from row to row. REQUIRES that input 0 has the iteration shape.
+  // many elements from row to row. REQUIRES that input 0 has the iteration shape, and as the
+  // following do a program that reads no slices.
   uint32_t run_piece(void* const* args, const TileRectangle& piece, int64_t stride) const;
 
   // Elements [begin, end), of which alone there is room in the outputs, or of which alone input 0
@@ -64,8 +68,7 @@ class TileProgram {
 
   // `count` elements that have been brought, together with room for their results: each argument of
   // more than one element begins with the first of them, broadcast ones spread out. What lies
-  // between instructions is kept in `registers`. REQUIRES smallest_register_bytes() of them, and a
-  // program that reads no slices.
+  // between instructions is kept in `registers`. REQUIRES smallest_register_bytes() of them.
   uint32_t run_brought(void* const* args, int64_t count, char* registers,
                        size_t register_bytes) const;
   size_t smallest_register_bytes() const noexcept { return result_registers_ * 8 * widest_; }
@@ -194,8 +197,7 @@ class TileProgram {
   void fill_rows(void* const* args, int64_t begin, int64_t end, char* registers) const;
   uint32_t run_rows(void* const* args, const TileRectangle& piece, const Window& first,
                     char* registers) const;
-  uint32_t run_row_by_row(void* const* args, int64_t begin, int64_t end, Window first,
-                          char* registers) const;
+  uint32_t run_row_by_row(void* const* args, int64_t begin, int64_t end) const;
   void load(const Load& load, void* const* args, const Window& window, char* registers) const;
   uint32_t run_flat(void* const* args, int64_t begin, int64_t end, bool input_piece,
                     bool result_piece) const;

@@ -46,7 +46,7 @@ enum class ChainOp : uint8_t {
   kSelectGreaterEqual,
 };
 
-// Elements that a chain reads together at most, and in one vector.
+// The most elements that a chain reads together, and that a vector of it has.
 inline constexpr size_t kChainGroup = 128;
 inline constexpr size_t kMostChainLanes = 16;
 
@@ -59,9 +59,10 @@ struct ChainOperand {
   // Elements after which the operand begins again. REQUIRES at least kChainGroup of them, with the
   // first kChainGroup stored once more behind the last.
   size_t period;
-  size_t offset;  // of the next element, below the period, or among those that one stands for
-  // Elements, one after the other, that each of the operand stands for: 1, or at least
-  // kMostChainLanes. Then it has no period.
+  // The place of the next element in the period, or in the run of the element at `at`.
+  size_t offset;
+  // Elements of the chain, one after the other, for each of which the same element of the operand
+  // is read: 1, or at least kMostChainLanes. An operand with longer runs has no period.
   size_t run;
 };
 

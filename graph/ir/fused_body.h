@@ -25,8 +25,8 @@ KEEL_API bool is_anchor(const Node& node);
 // Returns whether the node takes rows, by their numbers, out of a table.
 KEEL_API bool gathers_rows(const Node& node);
 
-// Returns whether the node does nothing but move a part of each row of what it reads, as a slice
-// along the last axis does.
+// Returns whether the node only moves elements, a part of each row of its one operand, as a slice
+// along the last axis does. Which elements these are is a matter of the op.
 KEEL_API bool slices_rows(const Node& node);
 
 // Returns whether two reductions differ in nothing but their operand's values.

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -12,6 +11,7 @@
 #include "keel/graph/passes/fuse_clusters.h"
 #include "keel/graph/passes/fuse_order.h"
 #include "keel/graph/passes/fuse_prologues.h"
+#include "keel/graph/passes/fuse_slices.h"
 #include "keel/graph/passes/fuse_units.h"
 #include "keel/graph/passes/passes.h"
 #include "keel/graph/passes/shared_bodies.h"
@@ -71,65 +71,6 @@ class ClusteredUnits {
   Clusters clusters_;
   std::unordered_map<uint32_t, FusedNode> fused_;  // by a cluster's last node
   FuseUnits units_;
-};
-
-// Finds which units that are computed by themselves read slices of rows where they lie: nodes that
-// only move a part of each row of what they read, for that unit alone and in its shape. The backend
-// says where it takes them.
-class ReadSlices {
- public:
-  ReadSlices(const FuseUnits& units, const AnchorGroups& groups, SharedBodies& bodies)
-      : units_(units), groups_(groups), is_read_(units.count(), false) {
-    for (uint32_t unit = 0; unit < units.count(); ++unit) {
-      if (units.is_elementwise(unit) && is_alone(unit)) find(unit, bodies);
-    }
-  }
-
-  // Returns whether the unit is such a slice, and no task of its own.
-  bool is_read(uint32_t unit) const { return is_read_[unit]; }
-  // Returns the fused node of a unit and its slices; null where it has none.
-  const FusedNode* fused(uint32_t unit) const {
-    const auto it = fused_.find(unit);
-    return it == fused_.end() ? nullptr : &it->second;
-  }
-
- private:
-  bool is_alone(uint32_t unit) const {
-    return groups_.group_of(unit) == FuseUnits::kNone && !groups_.is_loaded(unit);
-  }
-
-  bool is_slice_for(const Value& v, uint32_t reader) const {
-    const Node& node = v.node();
-    const uint32_t unit = units_.of(v);
-    if (unit == FuseUnits::kNone || !slices_rows(node) || is_on_host(node) || !is_alone(unit))
-      return false;
-    if (v.shape() != units_.first(reader).type().shape) return false;  // it is broadcast
-    const auto readers = units_.users().of(v);
-    return !units_.users().leaves(v) && readers.size() == 1 && readers[0] == reader;
-  }
-
-  void find(uint32_t unit, SharedBodies& bodies) {
-    std::vector<uint32_t> nodes;
-    for (const uint32_t id : units_.nodes(unit)) {
-      for (const Value& v : units_.graph().node(id).inputs()) {
-        const bool is_new = std::find(nodes.begin(), nodes.end(), v.node_id()) == nodes.end();
-        if (is_new && is_slice_for(v, unit)) nodes.push_back(v.node_id());
-      }
-    }
-    if (nodes.empty()) return;
-    const std::vector<uint32_t> slices = nodes;
-    nodes.insert(nodes.end(), units_.nodes(unit).begin(), units_.nodes(unit).end());
-    FusedNode fused =
-        bodies.fuse(units_.graph(), {.epilogue = nodes, .outputs = units_.outputs(unit)});
-    if (!bodies.ask(fused).supported) return;
-    for (const uint32_t id : slices) is_read_[units_.of(units_.graph().node(id))] = true;
-    fused_.emplace(unit, std::move(fused));
-  }
-
-  const FuseUnits& units_;
-  const AnchorGroups& groups_;
-  std::vector<bool> is_read_;                      // by unit
-  std::unordered_map<uint32_t, FusedNode> fused_;  // by unit
 };
 
 // Copies a graph with each group of units as one node.
@@ -243,6 +184,8 @@ class Fuser {
   }
 
   std::string why_apart(const Node& producer, const Node& consumer) const {
+    if (const std::string why = slices_.why_apart(units_.of(producer)); !why.empty())
+      return "the backend declines: " + why;
     const Clusters& clusters = clustered_.clusters();
     for (const Node* node : {&producer, &consumer}) {
       if (clusters.cluster_of[node->id()] != Clusters::kNone) continue;

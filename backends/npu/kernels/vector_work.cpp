@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
-#include <unordered_set>
+#include <utility>
 
 #include "keel/backends/common/reduce_plan.h"
 #include "keel/backends/common/tile_nodes.h"
@@ -120,24 +119,28 @@ Split by_chunks(const Preset& preset, const AnchoredNode& fused, const ReducePla
   return split;
 }
 
-// Returns what an element-wise node loads: its inputs, and of those whose rows it slices the
-// slices.
-std::vector<Type> loaded_types(const Node& node) {
+// What an element-wise node loads.
+struct Loads {
   std::vector<Type> types;
-  std::unordered_set<Value, ValueHash> sliced;
-  if (!node.bodies().empty()) {
-    for (const Node& inner : node.bodies()[0]->nodes()) {
-      const std::optional<RowSlice> slice = row_slice_of(inner);
-      if (!slice) continue;
-      types.push_back(slice->value.type());
-      sliced.insert(slice->of);
-    }
+  int64_t narrowest = 0;  // bytes of the shortest row of a slice; 0: there are no slices
+};
+
+// Inputs whose rows are sliced are not loaded themselves, but each of their slices.
+Loads loads_of(const Node& node) {
+  Loads loads;
+  const TileNodes cluster = tile_nodes_of(node);
+  for (const RowSlice& slice : cluster.slices) {
+    const Type& type = slice.value.type();
+    const int64_t row = type.shape.back() * size_in_bytes(type.dtype);
+    loads.narrowest = loads.narrowest == 0 ? row : std::min(loads.narrowest, row);
+    loads.types.push_back(type);
   }
-  for (size_t i = 0; i < node.inputs().size(); ++i) {
-    if (sliced.empty() || !sliced.contains(node.bodies()[0]->inputs()[i]))
-      types.push_back(node.input(i).type());
+  for (const Value& v : cluster.inputs) {
+    const auto is_sliced = [&](const RowSlice& slice) { return slice.of == v; };
+    if (std::none_of(cluster.slices.begin(), cluster.slices.end(), is_sliced))
+      loads.types.push_back(v.type());
   }
-  return types;
+  return loads;
 }
 
 }  // namespace
@@ -146,8 +149,12 @@ Split tile_work(const Preset& preset, const AnchoredNode& anchored) {
   const Node& node = anchored.node();
   const std::vector<const Node*> instructions =
       node.bodies().empty() ? std::vector{&node} : instructions_of(anchored.epilogue());
-  return as_tiles(element_work(preset, instructions, loaded_types(node), node.types().to_vector(),
-                               node.type().shape.num_elements()));
+  const Loads loads = loads_of(node);
+  VectorWork work = element_work(preset, instructions, loads.types, node.types().to_vector(),
+                                 node.type().shape.num_elements());
+  // Transfers of a task have one length of rows.
+  work.row_in = loads.narrowest;
+  return as_tiles(std::move(work));
 }
 
 std::vector<Split> reduction_work(const Preset& preset, const AnchoredNode& fused, bool adds_up) {

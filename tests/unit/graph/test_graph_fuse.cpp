@@ -10,6 +10,8 @@
 #include "keel/graph/passes/fuse_clusters.h"
 #include "keel/graph/passes/passes.h"
 #include "keel/ops/matmul.h"
+#include "keel/ops/nn/initializers.h"
+#include "keel/ops/reduce.h"
 #include "keel/ops/slice.h"
 
 #include "support/fusing.h"
@@ -318,7 +320,7 @@ Value columns(const Value& x, int64_t begin, int64_t end) {
 
 TEST_CASE("fuse puts slices of rows to the one unit that reads them") {
   Graph g;
-  const Value x = g.input("x", keel::f32, {4, 9});
+  const Value x = keel::exp(g.input("x", keel::f32, {4, 9}));
   const keel::CallSite site{"model.cpp", 1};
   const auto gate = [&](int64_t begin) {
     const Value left = columns(x, begin, begin + 3), right = columns(x, begin + 3, begin + 6);
@@ -341,7 +343,7 @@ TEST_CASE("fuse puts slices of rows to the one unit that reads them") {
 
 TEST_CASE("fuse leaves slices that others read or that a backend declines") {
   Graph g;
-  const Value x = g.input("x", keel::f32, {4, 9}), w = g.input("w", keel::f32, {3, 3});
+  const Value x = keel::exp(g.input("x", keel::f32, {4, 9})), w = g.input("w", keel::f32, {3, 3});
   const Value leaves = columns(x, 0, 3), shared = columns(x, 3, 6), alone = columns(x, 6, 9);
   g.set_outputs({leaves, keel::exp(leaves), keel::tanh(shared), keel::matmul(shared, w),
                  keel::exp(keel::tanh(alone))});
@@ -351,9 +353,29 @@ TEST_CASE("fuse leaves slices that others read or that a backend declines") {
     const bool slices = count_op(*node.bodies()[0], "slice") != 0;
     return {!slices, "slices"};
   };
-  const auto result = keel_test::fused(g, without_slices);
+  FuseReport report;
+  const auto result = keel_test::fused(g, without_slices, &report);
   CHECK(count_op(*result, "slice") == 3);
   CHECK(count_op(*result, "fused") == 1);
+  CHECK(reports(report, "the backend declines: slices"));
+}
+
+TEST_CASE("fuse leaves slices of states of loop variables and of other shapes") {
+  Graph g;
+  const Value x = g.input("x", keel::f32, {4, 9}), y = g.input("y", keel::f32, {4, 3});
+  const Value state = g.state("s", keel::zeros({4, 9}));
+  const Value computed = keel::exp(x);
+  const Values loop = keel::while_loop(
+      {x, y}, [](const Values& v) { return keel::less(keel::sum(v[1]), 1.0f); },
+      [](const Values& v) {
+        return Values{keel::tanh(v[0]), keel::exp(columns(v[0], 0, 3)) + v[1]};
+      });
+  g.set_outputs({keel::tanh(keel::exp(columns(state, 0, 3))),
+                 keel::tanh(keel::exp(columns(x, 3, 6))), keel::exp(y * columns(computed, 0, 1)),
+                 loop[0], loop[1]});
+  const auto result = fused(g);
+  CHECK(count_op(*result, "slice") == 3);
+  CHECK(count_op(*keel_test::only_node(*result, "while_loop").bodies()[1], "slice") == 1);
 }
 
 TEST_CASE("clusters honour other limits") {
