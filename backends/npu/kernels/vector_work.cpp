@@ -119,7 +119,7 @@ Split by_chunks(const Preset& preset, const AnchoredNode& fused, const ReducePla
   return split;
 }
 
-// What an element-wise node loads.
+// The values that an element-wise node loads, by their types.
 struct Loads {
   std::vector<Type> types;
   int64_t narrowest = 0;  // bytes of the shortest row of a slice; 0: there are no slices
