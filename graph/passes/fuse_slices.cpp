@@ -38,7 +38,8 @@ bool ReadSlices::is_slice_for(const Value& v, uint32_t reader) const {
   const uint32_t unit = units_.of(v);
   if (unit == FuseUnits::kNone || !slices_rows(node) || is_on_host(node) || !is_alone(unit))
     return false;
-  if (v.shape() != units_.first(reader).type().shape) return false;  // it is broadcast
+  // One of another shape is broadcast.
+  if (!v.shape().known() || v.shape() != units_.first(reader).type().shape) return false;
   if (root_of(node.input(0)).node().has(kSource)) return false;
   const auto readers = units_.users().of(v);
   return !units_.users().leaves(v) && readers.size() == 1 && readers[0] == reader;
