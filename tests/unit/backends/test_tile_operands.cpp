@@ -16,12 +16,14 @@
 
 #include "fused_step_for_tests.h"
 #include "ops_for_tests.h"
+#include "support/count_of.h"
 #include "support/fusion.h"
 #include "support/strict_npu.h"
 
 namespace keel {
 namespace {
 
+using keel_test::count_of;
 using testing::all_equal;
 using testing::contains;
 using testing::error_of;
@@ -42,12 +44,6 @@ std::string tasks_of(const StepCase& c, const std::string& where) {
 }
 
 Tensor noise_of(const Shape& shape, uint32_t seed) { return noise(f32, shape, seed, 0); }
-
-size_t count(const std::string& text, const std::string& word) {
-  size_t found = 0;
-  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
-  return found;
-}
 
 // Parts of the last axis of a value of rank 2.
 Value columns(const Value& x, int64_t begin, int64_t end) {
@@ -121,7 +117,7 @@ TEST_CASE("tile operands: slices of rows are read where they lie") {
         const auto build = [&](Graph& g) { return gates(g, rows, size); };
         const std::string tasks =
             tasks_of({build, {noise_of({rows, 4 * size}, 1), noise_of({rows, size}, 2)}}, where);
-        CHECK(count(tasks, "AI_VECTOR_CORE") == 2);
+        CHECK(count_of("AI_VECTOR_CORE", tasks) == 2);
         CHECK(contains(tasks, "slice + slice + slice + slice + sigmoid"));
       }
     }
@@ -145,7 +141,7 @@ TEST_CASE("tile operands: slices beside shared rows and of other dtypes and of o
                       noise(dtype, {40}, 3, 50), noise(dtype, {4, 9, 1}, 4, 50)}};
     for (const char* where : {"npu:0", "cpu:0"}) {
       CAPTURE(where);
-      CHECK(count(tasks_of(c, where), "AI_VECTOR_CORE") == 3);
+      CHECK(count_of("AI_VECTOR_CORE", tasks_of(c, where)) == 3);
     }
   }
 }
@@ -202,7 +198,7 @@ TEST_CASE("tile operands: other slices are tasks of their own") {
   }
 }
 
-TEST_CASE("tile operands: a fused body as text cannot broadcast a slice") {
+TEST_CASE("tile operands: a fused body that fuse did not make cannot broadcast a slice") {
   Graph g;
   const Value x = g.input("x", f32, {1, 900}), y = g.input("y", f32, {4, 300});
   const auto body = std::make_shared<Graph>(g.ops());

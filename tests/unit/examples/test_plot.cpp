@@ -6,18 +6,13 @@
 
 #include "cli/bench/plot.h"
 #include "cli/bench/plot_scale.h"
+#include "support/count_of.h"
 #include "support/error_of.h"
 
 namespace keel_test {
 namespace {
 
 using keel_cli::PlotScale;
-
-size_t count(const std::string& text, const std::string& part) {
-  size_t n = 0;
-  for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) ++n;
-  return n;
-}
 
 }  // namespace
 
@@ -63,15 +58,15 @@ TEST_CASE("plots: one mark for each datum and text that is safe") {
                          {"x <b>", true},
                          {"y & y"},
                          {{"a\"", {1, 0}, {{1, 2}, {10, 3, 0.1}}}, {"b", {2, 1}, {{1, 5}}}}});
-  CHECK(count(lines, "class=\"mark ") == 3);
-  CHECK(count(lines, "class=\"line l1\"") == 2);  // the legend's and the plot's
-  CHECK(count(lines, "whisker l1") == 1);
+  CHECK(count_of("class=\"mark ", lines) == 3);
+  CHECK(count_of("class=\"line l1\"", lines) == 2);  // the legend's and the plot's
+  CHECK(count_of("whisker l1", lines) == 1);
   CHECK(contains(lines, "x &lt;b&gt;"));
   CHECK(contains(lines, "y &amp; y"));
   CHECK_FALSE(contains(lines, "<b>"));
   const std::string bars = keel_cli::draw(keel_cli::BarPlot{
       "id", "t", "us", {"one", "two"}, {{"p", 1, {1, 0}}, {"q", 2, {2, 3}}}, {}, {}});
-  CHECK(count(bars, "class=\"mark ") == 4);
+  CHECK(count_of("class=\"mark ", bars) == 4);
   CHECK(contains(bars, "two, q: 3 (us)"));
 }
 
@@ -81,8 +76,8 @@ TEST_CASE("plots: lanes have a mark for each span where and as long as it is") {
   plot.lanes = {{"host", {{0, 25, 0, "a launch"}}},
                 {"device", {{25, 75, 1, ""}, {75, 100, 1, ""}}}};
   const std::string lanes = keel_cli::draw(plot);
-  CHECK(count(lanes, "class=\"mark ") == 3);
-  CHECK(count(lanes, "class=\"mark c8\"") == 2);
+  CHECK(count_of("class=\"mark ", lanes) == 3);
+  CHECK(count_of("class=\"mark c8\"", lanes) == 2);
   CHECK(contains(lanes, "<title>a launch</title>"));
   CHECK(contains(lanes, "busy &lt;all&gt;"));
   CHECK(contains(lanes, ">wall time, us<"));
