@@ -80,7 +80,7 @@ Contestant cube(const Product& p, DType dtype, const void* a, const void* b, flo
   return {"keel", [=] { npu::cube_block(plan, args, {0, p.m, 0, p.n}, scratch->address()); }};
 }
 
-void products(int rounds) {
+void products(int rounds, const std::string& only) {
   const Product shapes[] = {
       {512, 512, 512, false}, {1024, 1024, 1024, false}, {2048, 2048, 2048, false},
       {100, 784, 10, false},  {784, 100, 10, true},      {128, 784, 512, false},
@@ -90,14 +90,15 @@ void products(int rounds) {
   const double fma = run_fma_chains();
   std::printf("f32 products, one thread, host isa %s\n", npu::host_isa_name().c_str());
   for (const Product& p : shapes) {
+    const std::string title = std::to_string(p.m) + "x" + std::to_string(p.k) + "x" +
+                              std::to_string(p.n) + (p.transpose_a ? " A transposed" : "");
+    if (title.find(only) == std::string::npos) continue;
     const Floats a(p.m * p.k), b(p.k * p.n), c(p.m * p.n);
     std::vector<Contestant> all;
     if (fma > 0) all.push_back({"FMA peak", [] { run_fma_chains(); }, fma});
     all.push_back(cube(p, f32, a.data(), b.data(), c.data()));
     append(all, eigen_products(p, a.data(), b.data(), c.data()));
     append(all, onednn_products(p, a.data(), b.data(), c.data()));
-    const std::string title = std::to_string(p.m) + "x" + std::to_string(p.k) + "x" +
-                              std::to_string(p.n) + (p.transpose_a ? " A transposed" : "");
     const double flop =
         2.0 * static_cast<double>(p.m) * static_cast<double>(p.k) * static_cast<double>(p.n);
     print_row(title, run_contest(all, flop, rounds), 1e-9, "GFLOP/s");
@@ -230,17 +231,20 @@ void softmax_rows(int rounds) {
 
 int main(const std::vector<std::string>& words) {
   int rounds = 9;
+  std::string only;
   std::vector<std::string> suites;
   for (size_t i = 0; i < words.size(); ++i) {
     if (words[i] == "--rounds" && i + 1 < words.size())
       rounds = std::max(1, std::atoi(words[++i].c_str()));
+    else if (words[i] == "--only" && i + 1 < words.size())
+      only = words[++i];
     else
       suites.push_back(words[i]);
   }
   if (suites.empty()) suites = {"products", "vectors", "softmax"};
   for (const std::string& suite : suites) {
     if (suite == "products")
-      products(rounds);
+      products(rounds, only);
     else if (suite == "vectors")
       vectors(rounds);
     else if (suite == "softmax")

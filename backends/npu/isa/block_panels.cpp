@@ -84,11 +84,20 @@ bool is_better_left_stored(const CubePlan& plan) {
          p.n % plan.kernels->cols == 0 && can_lie_apart(p.n * sizeof(float));
 }
 
+// Says whether the first caches have all of a B that few rows of A meet, wherever its rows begin.
+bool is_read_from_near(const CubePlan& plan, size_t row_bytes) {
+  const CubeProblem& p = plan.problem;
+  constexpr size_t kNear = size_t{64} << 10;
+  return is_stored_in_panels(plan) && !p.a_windows && p.parts == 1 && p.m <= kRowBlock &&
+         row_bytes % kSameSet != 0 && p.k * row_bytes <= kNear;
+}
+
 bool has_stored_panels(const CubePlan& plan, const CubeArgs& args, const CubeRange& range) {
   const CubeProblem& p = plan.problem;
   const CubeKernels& kernels = *plan.kernels;
   if (!is_stored_in_panels(plan)) return false;
   const size_t row = args.b_stride * sizeof(float);
+  if (is_read_from_near(plan, row)) return true;
   const bool aligned =
       reinterpret_cast<uintptr_t>(args.b) % kAlignment == 0 && row % kAlignment == 0;
   const bool whole_tiles = range.n0 % kernels.cols == 0 && range.n1 % kernels.cols == 0;

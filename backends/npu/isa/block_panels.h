@@ -45,8 +45,8 @@ bool is_stored_as_multiplied(const CubePlan& plan, const CubeArgs& args);
 // Says whether B is not packed because few rows of A meet it: packing takes a good part of the time
 // then, and reading rows that lie apart takes little more than reading panels.
 bool is_better_left_stored(const CubePlan& plan);
-// Says whether the kernel reads a rectangle's columns of B where they are: its panels are what is
-// stored, or parts of its rows.
+// Says whether the kernel reads a rectangle's columns of B where they are, but for those of a last
+// tile that is not whole: its panels are what is stored, or parts of its rows.
 bool has_stored_panels(const CubePlan& plan, const CubeArgs& args, const CubeRange& range);
 
 }  // namespace keel::npu

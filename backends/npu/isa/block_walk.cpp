@@ -6,6 +6,7 @@
 #include "keel/backends/npu/isa/block_scratch.h"
 #include "keel/backends/npu/isa/cube_taps.h"
 #include "keel/backends/npu/isa/cube_windows.h"
+#include "keel/backends/npu/isa/row_panels.h"
 #include "keel/backends/npu/isa/window_buffer.h"
 
 namespace keel::npu {
@@ -21,7 +22,7 @@ class BlockWalk {
         range_(range),
         parts_(plan, range.m1 - range.m0, range.n1 - range.n0),
         scratch_(static_cast<char*>(scratch)),
-        rows_(scratch_ + parts_.a),
+        rows_(plan, args_, scratch_ + parts_.a),
         buffer_(plan, scratch_ + parts_.windows),
         tile_rows_(tile_rows(plan)),
         first_row_(plan.taps != nullptr ? range.m0 / tile_rows_ * tile_rows_ : range.m0),
@@ -29,7 +30,6 @@ class BlockWalk {
         lying_(plan.windows.get()),
         strip_lines_(strip_lines(plan, range.m1 - range.m0)),
         stores_panels_(has_stored_panels(plan, args, range)),
-        stores_rows_(is_stored_as_multiplied(plan, args)),
         stores_windows_(plan.problem.a_windows && !plan.problem.transpose_a &&
                         multiplies_stored(plan)) {}
 
@@ -144,11 +144,11 @@ class BlockWalk {
     for (size_t i = range_.m0; i < range_.m1; i += block) {
       const size_t count = std::min(block, range_.m1 - i);
       for (size_t pack = 0; pack < packs; ++pack) {
-        PackCall left = left_operand(pack * length, length);
+        PackCall left = rows_.operand(pack * length, length);
         left.first = i;
         left.count = count;
-        left.dst = rows_ + pack * height * depth * size;
-        pack_rows(left);
+        left.dst = scratch_ + parts_.a + pack * height * depth * size;
+        rows_.pack(left, rows_.stored_tiles(count));
       }
       begin_piece(i);
       tiles_of_parts(call, i, count, j, cols, depth);
@@ -159,7 +159,7 @@ class BlockWalk {
   // `depth` is the number of k in a packed row.
   void tiles_of_parts(PartsCall call, size_t i0, size_t rows, size_t j0, size_t cols,
                       size_t depth) const {
-    const size_t stored = stored_rows(rows), packed_step = call.a_step;
+    const size_t stored = rows_.stored_tiles(rows), packed_step = call.a_step;
     const size_t b_depth =
         plan_.problem.packed_b ? round_up(call.length, kernels_.k_multiple) : depth;
     TileCall tile;
@@ -175,7 +175,7 @@ class BlockWalk {
         tile.c = args_.c + (i0 + i - args_.c_row) * args_.c_stride + j0 + j - args_.c_column;
         prefetch_rows(tile);
         call.rows = tile.rows;
-        call.a = packed_rows(i, depth);
+        call.a = rows_.packed(i, depth);
         call.k_step = 0;
         call.a_step = packed_step;
         if (i < stored) {
@@ -196,14 +196,15 @@ class BlockWalk {
   void panel(size_t j, size_t cols, size_t k0, size_t length) {
     const CubeProblem& p = plan_.problem;
     panels_ = scratch_ + parts_.b;
-    if (p.packed_b) {
+    if (p.packed_b)
       panels_ = static_cast<const char*>(args_.b) + packed_at(plan_, k0, j);
-    } else if (stores_panels_) {
+    else if (stores_panels_)
       panels_ = static_cast<const char*>(args_.b) + (k0 * args_.b_stride + j) * sizeof(float);
-    } else {
+    const size_t stored = stores_panels_ ? cols / kernels_.cols * kernels_.cols : 0;
+    if (!p.packed_b && stored < cols) {
       PackCall right = right_operand(plan_, args_.b, args_.b_stride);
-      right.first = j;
-      right.count = cols;
+      right.first = j + stored;
+      right.count = cols - stored;
       right.k0 = k0;
       right.length = length;
       right.dst = scratch_ + parts_.b;
@@ -217,23 +218,6 @@ class BlockWalk {
     if (lying_ == nullptr) return panel_of_rows(j, cols, k0, length);
     if (p.transpose_a) return panel_over_windows(j, cols, k0, length);
     panel_of_windows(j, cols, k0, length);
-  }
-
-  // A as pack_a wants it, but for the rows and where they go.
-  PackCall left_operand(size_t k0, size_t length) const {
-    const CubeProblem& p = plan_.problem;
-    PackCall pack;
-    pack.src = args_.a;
-    pack.dtype = p.a;
-    pack.round_to = p.round_to;
-    pack.k0 = k0;
-    pack.length = length;
-    pack.stride = args_.a_stride;
-    pack.rows = args_.a_rows;
-    pack.k_contiguous = !p.transpose_a;
-    pack.width = kernels_.rows;
-    pack.bytes = args_.bytes;
-    return pack;
   }
 
   // Rows of A are windows.
@@ -388,8 +372,8 @@ class BlockWalk {
 
   void panel_of_rows(size_t j, size_t cols, size_t k0, size_t length) {
     const CubeProblem& p = plan_.problem;
-    PackCall pack = left_operand(k0, length);
-    pack.dst = rows_;
+    PackCall pack = rows_.operand(k0, length);
+    pack.dst = scratch_ + parts_.a;
     const size_t rows = row_block(plan_);
     for (size_t i = range_.m0; i < range_.m1; i += rows) {
       const size_t count = std::min(rows, range_.m1 - i);
@@ -398,7 +382,7 @@ class BlockWalk {
       if (p.a_windows)
         buffer_.pack_rows(pack, stores_windows_);
       else
-        pack_rows(pack);
+        rows_.pack(pack, rows_.stored_rows(i, count, length));
       begin_piece(i);
       tiles(i, count, j, cols, k0, length);
       end_piece(i, count, j, cols);
@@ -419,89 +403,76 @@ class BlockWalk {
     std::fill(places() + count, places() + round_up(count, kernels_.rows), places()[count - 1]);
   }
 
-  // How many of a block's first rows are multiplied where they are stored.
-  size_t stored_rows(size_t count) const {
-    return stores_rows_ ? count / kernels_.rows * kernels_.rows : 0;
-  }
-
-  // Packs a block of rows. Rows that are multiplied in place need only their last, incomplete group
-  // of k packed; it is written where their panel would start. The other rows' panels lie where they
-  // would without such rows.
-  void pack_rows(PackCall pack) const {
-    const size_t stored = stored_rows(pack.count), whole = whole_k(pack.length);
-    if (stored < pack.count) {
-      PackCall others = pack;
-      others.first += stored;
-      others.count -= stored;
-      const size_t depth = round_up(pack.length, kernels_.k_multiple);
-      others.dst = static_cast<char*>(pack.dst) + stored * depth * kernels_.packed_size;
-      kernels_.pack_a(others);
-    }
-    if (stored == 0 || whole == pack.length) return;
-    pack.count = stored;
-    pack.k0 += whole;
-    pack.length -= whole;
-    kernels_.pack_a(pack);
-  }
-
-  size_t whole_k(size_t length) const { return length / kernels_.k_multiple * kernels_.k_multiple; }
-  char* packed_rows(size_t row, size_t depth) const {
-    return rows_ + row * depth * kernels_.packed_size;
-  }
-
   SpreadRows spread_rows(size_t i) const {
     return {lines(), places() + i, lying_->k_step(), runs(), run_count_};
   }
 
-  // Rows i0 + i ... of A, a tile's or its first `count`, times a panel of B, whose rows lie b_step
-  // floats apart where it is not packed.
-  void multiply(size_t i0, size_t i, size_t count, size_t stored, size_t k0, size_t length,
-                const char* b, size_t b_step, float* to, size_t stride) const {
+  // Rows of A from row i of the block on, of a product without windows from `row` on where these
+  // are stored.
+  void multiply(size_t i, const PanelOfB& panel, const TileResult& to, bool stored,
+                size_t row) const {
     if (lying_ != nullptr) {
-      return kernels_.multiply_spread(spread_rows(i), b, count, false, to, stride);
+      return kernels_.multiply_spread(spread_rows(i), panel.b, to.rows, false, to.to, to.stride);
     }
-    const size_t depth = round_up(length, kernels_.k_multiple);
-    if (stores_windows_) {
-      StoredRows rows;
-      rows.stride = window_stride(depth, kernels_.packed_size);
-      rows.rows = scratch_ + parts_.windows + i * rows.stride * kernels_.packed_size;
-      return kernels_.multiply_stored(rows, b, b_step, depth, to, stride);
-    }
-    if (i >= stored)
-      return kernels_.multiply(packed_rows(i, depth), b, b_step, count, length, to, stride);
+    if (!stores_windows_)
+      return stored ? rows_.multiply_stored(row, i, panel, to) : rows_.multiply(i, panel, to);
+    const size_t depth = round_up(panel.length, kernels_.k_multiple);
     StoredRows rows;
-    rows.stride = plan_.problem.transpose_a ? 1 : args_.a_stride;
-    rows.k_step = plan_.problem.transpose_a ? args_.a_stride : 1;
-    const size_t at = (i0 + i) * rows.stride + k0 * rows.k_step;
-    rows.rows = static_cast<const char*>(args_.a) + at * kernels_.packed_size;
-    rows.rest = packed_rows(i, kernels_.k_multiple);
-    kernels_.multiply_stored(rows, b, b_step, length, to, stride);
+    rows.stride = window_stride(depth, kernels_.packed_size);
+    rows.rows = scratch_ + parts_.windows + i * rows.stride * kernels_.packed_size;
+    kernels_.multiply_stored(rows, panel.b, panel.b_step, depth, to);
+  }
+
+  PanelOfB panel_of_columns(size_t j, size_t cols, size_t k0, size_t length) const {
+    PanelOfB panel{k0, length, panels_, kernels_.cols};
+    if (!stores_panels_) {
+      panel.b += j * round_up(length, kernels_.k_multiple) * kernels_.packed_size;
+    } else if (cols == kernels_.cols) {
+      panel.b += j * kernels_.packed_size;
+      panel.b_step = args_.b_stride;
+    } else {
+      panel.b = scratch_ + parts_.b;
+    }
+    return panel;
   }
 
   void tiles(size_t i0, size_t rows, size_t j0, size_t cols, size_t k0, size_t length) {
-    const size_t depth = round_up(length, kernels_.k_multiple);
-    auto* sums = reinterpret_cast<float*>(scratch_ + parts_.tile);
-    TileCall tile{.tile = sums, .tile_stride = kernels_.cols};
-    const size_t stored = stored_rows(rows);
-    const size_t b_step = stores_panels_ ? args_.b_stride : kernels_.cols;
-    tile.first = is_first(k0);
+    const size_t stored = rows_.stored_rows(i0, rows, length);
+    const size_t last_above = rows_.rows_above(rows % kernels_.rows);
+    TileCall tile{.tile_stride = kernels_.cols, .first = is_first(k0)};
     tile.c_stride = args_.c_stride;
     for (size_t j = 0; j < cols; j += kernels_.cols) {
-      const char* b = panels_ + j * (stores_panels_ ? 1 : depth) * kernels_.packed_size;
       tile.cols = std::min(kernels_.cols, cols - j);
+      const PanelOfB panel = panel_of_columns(j, tile.cols, k0, length);
       for (size_t i = 0; i < rows; i += kernels_.rows) {
         tile.rows = std::min(kernels_.rows, rows - i);
         tile.c = args_.c + (i0 + i - args_.c_row) * args_.c_stride + j0 + j - args_.c_column;
         prefetch_rows(tile);
-        // The first sums of a whole tile may go to their place as they are.
-        if (tile.first && tile.rows == kernels_.rows && tile.cols == kernels_.cols) {
-          multiply(i0, i, tile.rows, stored, k0, length, b, b_step, tile.c, tile.c_stride);
-          continue;
-        }
-        multiply(i0, i, tile.rows, stored, k0, length, b, b_step, sums, kernels_.cols);
-        kernels_.finish(tile);
+        multiply_tile(i0, i, i < stored, tile.rows < kernels_.rows ? last_above : 0, panel, tile);
       }
     }
+  }
+
+  // Rows that are fewer than a tile's are multiplied where they are stored with so many `above`.
+  void multiply_tile(size_t i0, size_t i, bool stored, size_t above, const PanelOfB& panel,
+                     TileCall tile) const {
+    const bool all_rows = tile.rows == kernels_.rows || (stored && above <= i);
+    const bool all_columns =
+        tile.cols == kernels_.cols || (lying_ == nullptr && kernels_.stores_any_columns);
+    const size_t before = stored ? above : 0, row = i0 + i - before;
+    TileResult to{tile.c, tile.c_stride, tile.rows, tile.cols};
+    if (stored || stores_windows_) to.rows += above;
+    // The first sums may go to their place as they are.
+    if (tile.first && all_rows && all_columns) {
+      to.to -= before * to.stride;
+      return multiply(i, panel, to, stored, row);
+    }
+    auto* sums = reinterpret_cast<float*>(scratch_ + parts_.tile);
+    to.to = sums;
+    to.stride = to.cols = kernels_.cols;
+    multiply(i, panel, to, stored, row);
+    tile.tile = sums + before * kernels_.cols;
+    kernels_.finish(tile);
   }
 
   // The sums of the tile at row i of A and column j, counted from the rectangle's first on, where
@@ -553,7 +524,7 @@ class BlockWalk {
   const CubeRange& range_;
   const BlockScratch parts_;
   char* scratch_;
-  char* const rows_;  // that are packed
+  const RowPanels rows_;
   const WindowBuffer buffer_;
   const size_t tile_rows_;
   const size_t first_row_;     // of the first tile: those of taps begin before the rectangle
@@ -563,7 +534,6 @@ class BlockWalk {
   CubeWindows::Lines strip_;   // that are there
   size_t run_count_ = 0;       // of k's that are multiplied
   const bool stores_panels_;   // B, as its kernel can read it
-  const bool stores_rows_;     // A, likewise
   const bool stores_windows_;  // the buffer for windows of A, likewise
   size_t first_k_ = 0;         // that goes to C as it is
   bool alone_ = false;         // no panel is added to what the one before left in C

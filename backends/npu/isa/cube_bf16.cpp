@@ -94,8 +94,7 @@ HWY_INLINE void add_tiles(const uint16_t* upper, const uint16_t* lower, size_t s
   multiply_tiles<3, 5, 7>();
 }
 
-void multiply_amx(const void* a, const void* b, size_t, size_t, size_t length, float* to,
-                  size_t stride) {
+void multiply_amx(const void* a, const void* b, size_t, size_t length, const TileResult& to) {
   const auto* left = static_cast<const uint16_t*>(a);
   const auto* right = static_cast<const uint16_t*>(b);
   clear_tiles();
@@ -104,12 +103,12 @@ void multiply_amx(const void* a, const void* b, size_t, size_t, size_t length, f
     left += 2 * kTileElements;
     right += 2 * kTileElements;
   }
-  store_tiles(to, stride);
+  store_tiles(to.to, to.stride);
 }
 
 // Loads rows of A into tiles from where they are stored.
-void multiply_amx_stored(const StoredRows& a, const void* b, size_t, size_t length, float* to,
-                         size_t stride) {
+void multiply_amx_stored(const StoredRows& a, const void* b, size_t, size_t length,
+                         const TileResult& to) {
   const auto* left = static_cast<const uint16_t*>(a.rows);
   const auto* right = static_cast<const uint16_t*>(b);
   clear_tiles();
@@ -123,7 +122,7 @@ void multiply_amx_stored(const StoredRows& a, const void* b, size_t, size_t leng
     const auto* rest = static_cast<const uint16_t*>(a.rest);
     add_tiles(rest, rest + kTileElements, kTileDepth, right);
   }
-  store_tiles(to, stride);
+  store_tiles(to.to, to.stride);
 }
 
 // A few rows of C: sums += the products of a pair of k, broadcast from A, with two vectors of B.
@@ -156,11 +155,17 @@ HWY_INLINE void clear(RowSums& sums) {
   for (auto& row : sums.of) row[0] = row[1] = _mm512_setzero_ps();
 }
 
-HWY_INLINE void store(const RowSums& sums, float* to, size_t stride) {
+// To rows of the result from row `first` on.
+HWY_INLINE void store(const RowSums& sums, const TileResult& to, size_t first) {
+  const auto columns_from = [&](size_t begin) {
+    return static_cast<__mmask16>(low_bits(to.cols < begin ? 0 : to.cols - begin));
+  };
+  const __mmask16 low = columns_from(0), high = columns_from(kTileRows);
+  float* row = to.to + first * to.stride;
 #pragma GCC unroll 8
-  for (size_t r = 0; r < kRowsAtOnce; ++r) {
-    _mm512_storeu_ps(to + r * stride, sums.of[r][0]);
-    _mm512_storeu_ps(to + r * stride + kTileRows, sums.of[r][1]);
+  for (size_t r = 0; r < kRowsAtOnce; ++r, row += to.stride) {
+    _mm512_mask_storeu_ps(row, low, sums.of[r][0]);
+    _mm512_mask_storeu_ps(row + kTileRows, high, sums.of[r][1]);
   }
 }
 
@@ -169,9 +174,8 @@ constexpr size_t packed_row(size_t i) {
   return i / kTileRows * kTileElements + i % kTileRows * kTileDepth;
 }
 
-void multiply_vectors(const void* a, const void* b, size_t, size_t rows, size_t length, float* to,
-                      size_t stride) {
-  for (size_t i = 0; i < rows; i += kRowsAtOnce) {
+void multiply_vectors(const void* a, const void* b, size_t, size_t length, const TileResult& to) {
+  for (size_t i = 0; i < to.rows; i += kRowsAtOnce) {
     const auto* left = static_cast<const uint16_t*>(a) + packed_row(i);
     const auto* right = static_cast<const uint16_t*>(b);
     RowSums sums;
@@ -183,13 +187,13 @@ void multiply_vectors(const void* a, const void* b, size_t, size_t rows, size_t 
       right += 2 * kTileElements;
     }
     if (k < length) add_steps(sums, left, kTileDepth, right, length - k);
-    store(sums, to + i * stride, stride);
+    store(sums, to, i);
   }
 }
 
-void multiply_vectors_stored(const StoredRows& a, const void* b, size_t, size_t length, float* to,
-                             size_t stride) {
-  for (size_t i = 0; i < kPanel; i += kRowsAtOnce) {
+void multiply_vectors_stored(const StoredRows& a, const void* b, size_t, size_t length,
+                             const TileResult& to) {
+  for (size_t i = 0; i < to.rows; i += kRowsAtOnce) {
     const auto* left = static_cast<const uint16_t*>(a.rows) + i * a.stride;
     const auto* right = static_cast<const uint16_t*>(b);
     RowSums sums;
@@ -204,7 +208,7 @@ void multiply_vectors_stored(const StoredRows& a, const void* b, size_t, size_t 
       add_steps(sums, static_cast<const uint16_t*>(a.rest) + packed_row(i), kTileDepth, right,
                 length - k);
     }
-    store(sums, to + i * stride, stride);
+    store(sums, to, i);
   }
 }
 
@@ -212,11 +216,11 @@ float widened(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>
 
 // The same without tiles: element (i, k) of A is at_a(i, k).
 template <class A>
-void multiply_loops(const A& at_a, const void* b, size_t length, float* to, size_t stride) {
+void multiply_loops(const A& at_a, const void* b, size_t length, const TileResult& to) {
   const auto* right = static_cast<const uint16_t*>(b);
   for (size_t i = 0; i < kPanel; ++i) {
     for (size_t j = 0; j < kPanel; ++j) {
-      float& sum = to[i * stride + j];
+      float& sum = to.to[i * to.stride + j];
       sum = 0.0f;
       for (size_t k = 0; k < length; ++k) {
         const size_t step_at = k / kTileDepth * 2 * kTileElements, p = k % kTileDepth;
@@ -233,20 +237,18 @@ uint16_t packed_element(const void* a, size_t i, size_t k) {
       a)[k / kTileDepth * 2 * kTileElements + packed_row(i) + k % kTileDepth];
 }
 
-void multiply_plain(const void* a, const void* b, size_t, size_t, size_t length, float* to,
-                    size_t stride) {
-  multiply_loops([a](size_t i, size_t k) { return packed_element(a, i, k); }, b, length, to,
-                 stride);
+void multiply_plain(const void* a, const void* b, size_t, size_t length, const TileResult& to) {
+  multiply_loops([a](size_t i, size_t k) { return packed_element(a, i, k); }, b, length, to);
 }
 
-void multiply_plain_stored(const StoredRows& a, const void* b, size_t, size_t length, float* to,
-                           size_t stride) {
+void multiply_plain_stored(const StoredRows& a, const void* b, size_t, size_t length,
+                           const TileResult& to) {
   const size_t whole = length / kTileDepth * kTileDepth;
   const auto at_a = [&](size_t i, size_t k) {
     return k < whole ? static_cast<const uint16_t*>(a.rows)[i * a.stride + k]
                      : packed_element(a.rest, i, k - whole);
   };
-  multiply_loops(at_a, b, length, to, stride);
+  multiply_loops(at_a, b, length, to);
 }
 
 // Parts of k by kernels that have registers for the sums of one: those of the others lie in a stack
@@ -261,7 +263,7 @@ void multiply_parts(const PartsCall& call) {
   for (size_t part = 0; part < call.parts; ++part, ++complete) {
     const char* a = static_cast<const char*>(call.a) + part * call.a_step;
     const char* b = static_cast<const char*>(call.b) + part * call.b_step;
-    kMultiply(a, b, kPanel, call.rows, call.length, tile(complete), stride(complete));
+    kMultiply(a, b, kPanel, call.length, {tile(complete), stride(complete), call.rows, kPanel});
     for (size_t i = call.additions[part]; i > 0; --i, --complete) {
       finish_tile({tile(complete), stride(complete), call.rows, kPanel, false, tile(complete - 1),
                    stride(complete - 1)});
@@ -281,6 +283,7 @@ void fill_bf16_kernels(CubeKernels& kernels, PairsOfBf16 kind) {
   kernels.cols = kPanel;
   kernels.packed_size = sizeof(uint16_t);
   kernels.k_multiple = kTileDepth;
+  kernels.stored_multiple = kPanel;
   kernels.pack_a = &pack_tiles<false, RoundByBits>;
   kernels.pack_b = &pack_tiles<true, RoundByBits>;
   kernels.finish = &finish_tile;
@@ -296,6 +299,8 @@ void fill_bf16_kernels(CubeKernels& kernels, PairsOfBf16 kind) {
     case PairsOfBf16::kVectors:
       kernels.multiply = &multiply_vectors;
       kernels.multiply_stored = &multiply_vectors_stored;
+      kernels.stored_multiple = kRowsAtOnce;
+      kernels.stores_any_columns = true;
       kernels.multiply_parts = &multiply_parts<&multiply_vectors>;
       round_by_instruction(kernels);
       kernels.pack_columns = &PairOperands::pack_columns;

@@ -64,6 +64,13 @@ struct TileCall {
   size_t c_stride = 0;
 };
 
+// Where the sums of a register tile go: `rows` that lie `stride` floats apart.
+struct TileResult {
+  float* to = nullptr;
+  size_t stride = 0;
+  size_t rows = 0, cols = 0;
+};
+
 // Rows of A that are stored as they are multiplied, `stride` elements apart. One of `stride` and
 // k_step, the elements from k to k, is 1.
 struct StoredRows {
@@ -154,16 +161,18 @@ struct CubeKernels {
   size_t k_multiple = 1;               // panels are padded to this many k
   void (*pack_a)(const PackCall&) = nullptr;
   void (*pack_b)(const PackCall&) = nullptr;
-  // Rows of the result lie `stride` floats apart. Those from `rows` on are nobody's: a kernel may
-  // leave them out. Where B may be read as it is stored (takes_stored_panels), its rows lie
-  // `b_step` floats apart; else it is packed, and the kernel does not look at that.
-  void (*multiply)(const void* a, const void* b, size_t b_step, size_t rows, size_t length,
-                   float* to, size_t stride) = nullptr;
+  // Where B may be read as it is stored (takes_stored_panels), its rows lie `b_step` floats apart;
+  // else it is packed, and the kernel does not look at that. Rows of the tile from to.rows on are
+  // nobody's: a kernel may leave them out.
+  void (*multiply)(const void* a, const void* b, size_t b_step, size_t length,
+                   const TileResult& to) = nullptr;
   // Multiplies rows of A in place, without packing. Results equal `multiply`'s bit for bit. Null if
-  // the kernel needs packed rows. Elements of A must have the packed size. `length` is the panel's,
-  // not rounded up.
+  // the kernel needs packed rows. Elements of A must have the packed size. to.rows is a multiple of
+  // stored_multiple; all of them are read and written. `length` is the panel's, not rounded up.
   void (*multiply_stored)(const StoredRows& a, const void* b, size_t b_step, size_t length,
-                          float* to, size_t stride) = nullptr;
+                          const TileResult& to) = nullptr;
+  size_t stored_multiple = 1;
+  bool stores_any_columns = false;  // both write to.cols of them, where these are not all
   // Adds up the parts of a tile as a tree. As in `multiply`, rows from `rows` on may be left out.
   // It takes A as it is stored where takes_stored_columns.
   void (*multiply_parts)(const PartsCall&) = nullptr;

@@ -44,6 +44,9 @@ constexpr size_t kRegisters = 32;
 constexpr size_t kRegisters = 16;
 #endif
 
+// The others store what is masked out, too.
+constexpr bool kStoresAnyColumns = HWY_TARGET <= HWY_AVX2;
+
 template <size_t kNumber>
 using Constant = std::integral_constant<size_t, kNumber>;
 
@@ -61,6 +64,8 @@ class Tile {
     kernels.pack_b = &pack_panels;
     kernels.multiply = &multiply;
     kernels.multiply_stored = &multiply_stored;
+    kernels.stored_multiple = 2;
+    kernels.stores_any_columns = kStoresAnyColumns;
     kernels.multiply_parts = &multiply_parts;
     kernels.takes_stored_columns = true;
     kernels.takes_stored_panels = true;
@@ -101,7 +106,7 @@ class Tile {
   static HWY_INLINE void add_outer(Row* sums, const float* a, const Rows& rows, const float* b,
                                    std::index_sequence<R...>, std::index_sequence<V...> across) {
     const Tag d;
-    const Lanes right[kVectors] = {hn::Load(d, b + V * hn::Lanes(d))...};
+    const Lanes right[kVectors] = {hn::LoadU(d, b + V * hn::Lanes(d))...};
     (add_row(sums[R], hn::Set(d, a[rows(R)]), right, across), ...);
   }
 
@@ -206,46 +211,71 @@ class Tile {
     add_row(row, hn::Set(Tag(), a[k_step]), second, Across());
   }
 
+  // The last columns may be fewer than a tile's.
+  template <size_t... V>
+  static HWY_INLINE void store_part_of_row(const Row& row, float* to, size_t cols,
+                                           std::index_sequence<V...>) {
+    const Tag d;
+    const auto mask = [&](size_t at) { return hn::FirstN(d, cols < at ? 0 : cols - at); };
+    (hn::BlendedStore(row.sum[V], mask(V * hn::Lanes(d)), d, to + V * hn::Lanes(d)), ...);
+  }
+  template <size_t... R>
+  static HWY_INLINE void store_part(const Row* sums, const TileResult& to,
+                                    std::index_sequence<R...>) {
+    (store_part_of_row(sums[R], to.to + R * to.stride, to.cols, Across()), ...);
+  }
+
   template <class Rows, class Step>
   static HWY_INLINE void multiply_rows(const float* a, const Rows& rows, Step k_step,
-                                       const float* b, size_t b_step, size_t length, float* to,
-                                       size_t stride) {
+                                       const float* b, size_t b_step, size_t length,
+                                       const TileResult& to) {
     Row sums[kRows];
     clear(sums, Down());
     add_run(sums, a, rows, k_step, b, length, b_step);
-    store(sums, to, stride, Down());
+    if (!kStoresAnyColumns || to.cols == kCols) return store(sums, to.to, to.stride, Down());
+    store_part(sums, to, Down());
   }
 
   // The last rows of a block may be fewer than a tile's, and then take as much less time.
-  static void multiply(const void* a, const void* b, size_t b_step, size_t count, size_t length,
-                       float* to, size_t stride) {
-    multiply_first<kRows>(static_cast<const float*>(a), static_cast<const float*>(b), b_step, count,
-                          length, to, stride);
+  static void multiply(const void* a, const void* b, size_t b_step, size_t length,
+                       const TileResult& to) {
+    multiply_first<kRows>(static_cast<const float*>(a), static_cast<const float*>(b), b_step,
+                          length, to);
   }
 
-  // Multiplies as few rows, in pairs, as hold the first `count`: those that are packed, of which
+  // Multiplies as few rows, in pairs, as hold the first to.rows: those that are packed, of which
   // there are kRows.
   template <size_t kMost>
-  static HWY_INLINE void multiply_first(const float* a, const float* b, size_t b_step, size_t count,
-                                        size_t length, float* to, size_t stride) {
+  static HWY_INLINE void multiply_first(const float* a, const float* b, size_t b_step,
+                                        size_t length, const TileResult& to) {
     if constexpr (kMost > 2) {
-      if (count + 2 <= kMost)
-        return multiply_first<kMost - 2>(a, b, b_step, count, length, to, stride);
+      if (to.rows + 2 <= kMost) return multiply_first<kMost - 2>(a, b, b_step, length, to);
     }
     Tile<kMost, kVectors>::multiply_rows(a, EvenRows<Constant<1>>{}, Constant<kRows>(), b, b_step,
-                                         length, to, stride);
+                                         length, to);
   }
 
   static void multiply_stored(const StoredRows& a, const void* b, size_t b_step, size_t length,
-                              float* to, size_t stride) {
+                              const TileResult& to) {
+    stored_first<kRows>(a, static_cast<const float*>(b), b_step, length, to);
+  }
+  template <size_t kMost>
+  static HWY_INLINE void stored_first(const StoredRows& a, const float* b, size_t b_step,
+                                      size_t length, const TileResult& to) {
+    if constexpr (kMost > 2) {
+      if (to.rows + 2 <= kMost) return stored_first<kMost - 2>(a, b, b_step, length, to);
+    }
+    Tile<kMost, kVectors>::multiply_all_stored(a, b, b_step, length, to);
+  }
+  static HWY_INLINE void multiply_all_stored(const StoredRows& a, const float* b, size_t b_step,
+                                             size_t length, const TileResult& to) {
     const auto* rows = static_cast<const float*>(a.rows);
-    const auto* panel = static_cast<const float*>(b);
     if (a.k_step != 1) {
       const EvenRows<Constant<1>> beside;
-      return multiply_rows(rows, beside, a.k_step, panel, b_step, length, to, stride);
+      return multiply_rows(rows, beside, a.k_step, b, b_step, length, to);
     }
     const EvenRows<size_t> apart{a.stride};
-    multiply_rows(rows, apart, Constant<1>(), panel, b_step, length, to, stride);
+    multiply_rows(rows, apart, Constant<1>(), b, b_step, length, to);
   }
 
   static void multiply_parts(const PartsCall& call) {

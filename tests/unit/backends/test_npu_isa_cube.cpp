@@ -178,6 +178,20 @@ bool same_bits(const std::vector<float>& x, const std::vector<float>& y) {
   return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0;
 }
 
+// Computes some of C's rows and columns, and what is around them has to stay what it is.
+void check_rectangle(const Product& p, const CubePlan& plan, const std::vector<float>& whole) {
+  if (p.problem.m < 4 || p.problem.n < 4) return;
+  const CubeRange range{1, p.problem.m - 1, 1, p.problem.n - 2};
+  const Matrix a = left_of(p), b = right_of(p);
+  std::vector<float> c = old_c(p), expected = c;
+  const CubeArgs args = args_of(p, a, b, c);
+  for (size_t row = range.m0 * args.c_stride; row < range.m1 * args.c_stride; row += args.c_stride)
+    std::copy(&whole[row + range.n0], &whole[row + range.n1], &expected[row + range.n0]);
+  const Scratch scratch(cube_scratch_bytes(plan, p.problem.m, p.problem.n));
+  cube_block(plan, args, range, scratch.data.get());
+  CHECK(same_bits(c, expected));
+}
+
 void check_product(const Product& p) {
   CAPTURE(p.problem.m);
   CAPTURE(p.problem.n);
@@ -193,6 +207,7 @@ void check_product(const Product& p) {
   CHECK(same_bits(whole, compute(p, plan, (m + 1) / 2, n)));
   CHECK(same_bits(whole, compute(p, plan, 5, 7)));
   CHECK(same_bits(whole, compute(p, plan, m, (n + 2) / 3)));
+  check_rectangle(p, plan, whole);
 }
 
 constexpr size_t kShapes[][3] = {{1, 1, 1},     {37, 53, 129}, {1, 40, 17},   {40, 1, 17},
@@ -508,8 +523,10 @@ TEST_CASE("npu cube: the tiles' packing feeds products that agree with plain loo
 }
 
 TEST_CASE("npu cube: rows of A that are read where they are stored give the bits of packed ones") {
-  constexpr size_t kRowShapes[][3] = {
-      {64, 40, 32}, {75, 70, 77}, {130, 33, 1090}, {45, 20, 2100}, {66, 20, 2048}};
+  // Of the rows that no whole tile has, an even and an odd number, with and without others above.
+  constexpr size_t kRowShapes[][3] = {{64, 40, 32},   {75, 70, 77},   {130, 33, 1090},
+                                      {45, 20, 2100}, {66, 20, 2048}, {49, 49, 16},
+                                      {37, 53, 129},  {17, 35, 64},   {3, 18, 32}};
   constexpr std::pair<size_t, bool> kStorages[] = {{0, false}, {5, false}, {0, true}, {5, true}};
   on_every_isa([&] {
     for (const auto& shape : kRowShapes) {
@@ -538,7 +555,10 @@ TEST_CASE("npu cube: rows of A that are read where they are stored give the bits
 
 TEST_CASE("npu cube: rows of B that are read where they are stored give the bits of packed ones") {
   // Padding of 16 columns keeps rows at beginnings of cache lines, 8 do not.
-  constexpr size_t kShapes[][3] = {{64, 192, 32}, {75, 64, 77}, {13, 96, 2100}, {100, 512, 128}};
+  // Few rows meet the last ones, whose rows begin anywhere and end with a part of a tile.
+  constexpr size_t kShapes[][3] = {{64, 192, 32},   {75, 64, 77},  {13, 96, 2100},
+                                   {100, 512, 128}, {37, 53, 129}, {49, 49, 16},
+                                   {64, 64, 64},    {17, 35, 40},  {23, 130, 90}};
   on_every_isa([&] {
     for (const auto& shape : kShapes) {
       for (const size_t padding : {0, 16, 8}) {
