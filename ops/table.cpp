@@ -47,7 +47,7 @@ void reference_lookup(const ReferenceContext& c) {
 }
 
 Value emit_lookup(TableAttributes attributes, Operand keys, CallSite site) {
-  return emit("table_lookup", {std::move(keys)}, Attributes::of(std::move(attributes)), site);
+  return emit("table_lookup", {keys}, Attributes::of(std::move(attributes)), site);
 }
 
 Sample sample_lookup(SampleSource& source) {
@@ -83,7 +83,7 @@ Value table_lookup(const std::shared_ptr<HashTable>& table, Operand keys, int64_
                       .keys = table->keys(site),
                       .values = table->values(site),
                       .default_value = default_value},
-                     std::move(keys), site);
+                     keys, site);
 }
 
 void register_table(OpTable& table) {

@@ -25,7 +25,7 @@ void reference_transfer(const ReferenceContext& c) {
 }
 
 Value emit_transfer(Operand x, const char* to) {
-  return emit("transfer", {std::move(x)}, Attributes::of(TransferAttributes{to}), CallSite::here());
+  return emit("transfer", {x}, Attributes::of(TransferAttributes{to}), CallSite::here());
 }
 
 Sample sample_transfer(SampleSource& source) {

@@ -84,6 +84,7 @@ class Source {
       const int64_t ahead = count * std::max<int64_t>(1, kPiece / std::max<int64_t>(1, count));
       first_ = first;
       last_ = std::max(first + count, std::min(first + ahead, end_));
+      // NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): no operand is computed without it.
       status_ |= prologue_->run_into_piece(arguments_, first_, last_);
     }
     return scratch_ + place.number * scratch_step_ +

@@ -16,7 +16,7 @@ std::optional<int64_t> device_in(const std::string& variable) {
 }
 
 std::string read_job_id() {
-  const std::string id = environment_text("JOB_ID").value_or("");
+  std::string id = environment_text("JOB_ID").value_or("");
   const bool fits = std::all_of(id.begin(), id.end(), [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
            c == '-';

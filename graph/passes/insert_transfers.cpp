@@ -117,7 +117,7 @@ class Transfers {
 }  // namespace
 
 std::unique_ptr<Graph> insert_transfers(const Graph& graph) {
-  const auto nodes = graph.nodes();
+  const auto& nodes = graph.nodes();
   const bool any = std::any_of(nodes.begin(), nodes.end(), [](const Node& node) {
     return is_placed_by_policy(node) || is_region_on_host(node);
   });

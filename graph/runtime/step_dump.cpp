@@ -58,7 +58,7 @@ std::string make_own_folder(const std::string& path) {
 }
 
 // NumPy has no bf16, and f32 holds each of its values.
-Tensor in_npy(Tensor tensor) { return tensor.dtype() == bf16 ? tensor.cast(f32) : tensor; }
+Tensor in_npy(const Tensor& tensor) { return tensor.dtype() == bf16 ? tensor.cast(f32) : tensor; }
 
 std::string file_name(std::string_view op, std::string_view name, const char* io, size_t index) {
   return in_file_name(op) + "." + in_file_name(name) + "." + io + "." + std::to_string(index) +
@@ -263,10 +263,10 @@ void StepDump::write(const OpRun& run, const char* io, std::span<const OpOperand
     std::string task = std::to_string(shown_);
     if (task.size() < kDigits) task.insert(0, kDigits - task.size(), '0');
     for (size_t i = 0; i < operands.size(); ++i) {
-      Tensor tensor = copy_of(operands[i]);
+      const Tensor tensor = copy_of(operands[i]);
       if (options_.data == DumpData::kTensor) {
         write_npy(unfinished_ + "/" + task + "." + file_name(run.op, run.name, io, i),
-                  in_npy(std::move(tensor)));
+                  in_npy(tensor));
         continue;
       }
       CsvRow row = {std::to_string(shown_), std::string(run.name), std::string(run.op), io,

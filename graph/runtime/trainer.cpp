@@ -133,11 +133,11 @@ Trainer::Trainer(Session& session, SinkOptions step, std::optional<AcceleratedTr
   step.fetches = described.fetches;
   step.stop_when = described.stop_when;
   step_ = std::move(step);
-  if (accelerate) sink_fast_phase(step_, std::move(*accelerate), site);
+  if (accelerate) sink_fast_phase(step_, *accelerate, site);
 }
 
 void Trainer::sink_fast_phase(SinkOptions step, AcceleratedTraining training, CallSite site) {
-  training = with_environment(std::move(training));
+  training = with_environment(training);
   const SessionState& session = session_.state("trainer", site);
   step.precision = fast_precision(training.mode, session.options.precision,
                                   session.device.backend(), session.options.device_options.get());
@@ -153,8 +153,8 @@ void Trainer::sink_fast_phase(SinkOptions step, AcceleratedTraining training, Ca
     }
     step.stop_when = emit("less_equal", {loss, loss_bound(training)}, site);
   }
-  fast_ = std::make_unique<FastPhase>(
-      FastPhase{session_.sink(step, site), std::move(step), std::move(training)});
+  fast_ =
+      std::make_unique<FastPhase>(FastPhase{session_.sink(step, site), std::move(step), training});
 }
 
 void Trainer::open(const Cursor& cursor) {
@@ -393,6 +393,7 @@ LoopReport Trainer::run(Loop& loop, int64_t steps, const LoopCallbacks& callback
 Loop& Trainer::unfused(bool fast, CallSite site) {
   std::unique_ptr<Loop>& loop = fast ? unfused_fast_ : unfused_;
   if (loop != nullptr) return *loop;
+  // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): a fast phase is there if meant.
   SinkOptions step = fast ? fast_->step : step_;
   // The second follows from the first, which nobody who looks for a number need be told.
   step.disabled_passes.insert(step.disabled_passes.end(), {"fuse", "recompute_cheap"});

@@ -285,9 +285,9 @@ GlobalGradients DataParallel::means(const Values& values, const Values& flags,
   return global;
 }
 
-DataParallelOptimizer::DataParallelOptimizer(Optimizer optimizer, DataParallel ranks,
+DataParallelOptimizer::DataParallelOptimizer(const Optimizer& optimizer, DataParallel ranks,
                                              std::optional<double> clip_norm)
-    : optimizer_(std::move(optimizer)), ranks_(std::move(ranks)), clip_norm_(clip_norm) {}
+    : optimizer_(optimizer), ranks_(std::move(ranks)), clip_norm_(clip_norm) {}
 
 Values DataParallelOptimizer::clipped(const Values& gradients, CallSite site) const {
   return clip_norm_ ? clip_by_global_norm(gradients, *clip_norm_, site) : gradients;

@@ -123,7 +123,8 @@ class KEEL_API DataParallel {
 // the optimizer.
 class KEEL_API DataParallelOptimizer {
  public:
-  DataParallelOptimizer(Optimizer optimizer, DataParallel ranks, std::optional<double> clip_norm);
+  DataParallelOptimizer(const Optimizer& optimizer, DataParallel ranks,
+                        std::optional<double> clip_norm);
 
   // As Optimizer::minimize: attached updates included.
   Update minimize(Operand loss, CallSite site = {}) const;

@@ -337,7 +337,8 @@ Values summed_form_of(const PartNode& p, Graph&) {
   const Shape& shape = shape_of(p, 0);
   if (*p.axis(0) != 0 || !reduces(a, shape.rank(), 0) || p.node.type().shape.num_elements() == 0)
     return {};
-  const auto count = static_cast<double>(shape.num_elements() / p.node.type().shape.num_elements());
+  const int64_t terms = shape.num_elements() / p.node.type().shape.num_elements();
+  const auto count = static_cast<double>(terms);
   const CallSite site = p.node.site();
   return {sum(div(p.node.input(0), count, site), a.axes, a.keepdims, site)};
 }

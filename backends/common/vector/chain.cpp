@@ -172,8 +172,8 @@ class Group {
     const size_t lanes = hn::Lanes(d);
     HWY_ALIGN T spread[4][kVectors * kMostLanes];
     HWY_ALIGN T value[kVectors * kMostLanes];
-    const T* from[4];
-    size_t pitch[4];
+    const T* from[4] = {};
+    size_t pitch[4] = {};
     for (size_t s = 0; s < 4; ++s) {
       ChainOperand& operand = step.operands[s];
       pitch[s] = operand.scalar ? 0 : lanes;

@@ -24,7 +24,7 @@ namespace {
 class WinogradKernel final : public Kernel {
  public:
   WinogradKernel(const AnchoredNode& fused, WinogradForm form, bool saturate_f16)
-      : tiles_(std::move(form)),
+      : tiles_(form),
         form_(tiles_.form()),
         matrices_(fused.matrices()),
         points_(tiles_.points()),

@@ -28,7 +28,7 @@ std::string results_of_tile(const WinogradForm& form) {
 }
 
 WinogradTiles::WinogradTiles(WinogradForm form)
-    : form_(std::move(form)), transform_(find_winograd(WinogradStep::kInput, form_)) {}
+    : form_(form), transform_(find_winograd(WinogradStep::kInput, form_)) {}
 
 int64_t WinogradTiles::lines_of(int64_t tiles) const {
   return std::clamp<int64_t>(tiles / form_.tiles[1], 1, form_.lines());

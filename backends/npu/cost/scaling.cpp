@@ -13,7 +13,7 @@ constexpr const char* kPage = "MindSpore 0.6 benchmark page";
 // 25.6 million parameters, batch 256 at 2115 images a second; 340 million, batch 96 at 269
 // sentences a second. Gradients are summed in f32.
 const ScaledTraining& resnet() {
-  static const ScaledTraining training{"ResNet-50", 25'600'000 * 4, 256e3 / 2115};
+  static const ScaledTraining training{"ResNet-50", 25'600'000ll * 4, 256e3 / 2115};
   return training;
 }
 const ScaledTraining& bert() {

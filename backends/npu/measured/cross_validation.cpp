@@ -20,7 +20,7 @@ MeasuredTable rows_of(const MeasuredTable& table, const TablePart& part) {
 }
 
 ClassSummary summary_of(const MeasuredTable& table, const Preset& preset) {
-  const auto shared = std::make_shared<const Preset>(preset);
+  auto shared = std::make_shared<const Preset>(preset);
   return compare(table, [&](const std::string&) { return shared; }).classes.back();
 }
 

@@ -61,7 +61,7 @@ CubeWork product(int64_t batch, int64_t m, int64_t n, int64_t k, const MeasuredT
 // One product for each image, all with the same weights.
 MeasuredOp of_images(CubeWork work, const MeasuredTensor& windows) {
   work.repeats_a = repeats(checked_mul(work.batch, work.m), work.k, windows);
-  return {MeasuredClass::kConvolution, std::move(work)};
+  return {MeasuredClass::kConvolution, work};
 }
 
 }  // namespace

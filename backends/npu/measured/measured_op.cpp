@@ -54,8 +54,7 @@ MeasuredOp::MeasuredOp(MeasuredClass kind, std::shared_ptr<const Graph> graph)
 MeasuredOp::MeasuredOp(MeasuredClass kind, VectorRecipe recipe)
     : kind_(kind), recipe_(std::move(recipe)) {}
 
-MeasuredOp::MeasuredOp(MeasuredClass kind, CubeWork product)
-    : kind_(kind), product_(std::move(product)) {}
+MeasuredOp::MeasuredOp(MeasuredClass kind, CubeWork product) : kind_(kind), product_(product) {}
 
 void MeasuredOp::set_fractal(bool a, bool b) {
   fractal_a_ = a;

@@ -6,6 +6,7 @@ namespace keel::npu {
 
 const PlannedEntry kPlannedAttention{
     .tiles = [](const PlannedRequest&) { return TilePlan(); },
+    // NOLINTNEXTLINE(performance-unnecessary-value-param): others keep the plan.
     .run = [](const PlannedRequest&, TilePlan) -> PlannedLaunch {
       return {nullptr,
               "a core keeps blocks of scores between cube and vector unit, which its tiles "

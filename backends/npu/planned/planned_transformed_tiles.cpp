@@ -7,6 +7,7 @@ namespace keel::npu {
 
 const PlannedEntry kPlannedTransformedTiles{
     .tiles = [](const PlannedRequest&) { return TilePlan(); },
+    // NOLINTNEXTLINE(performance-unnecessary-value-param): others keep the plan.
     .run = [](const PlannedRequest&, TilePlan) -> PlannedLaunch {
       return {nullptr,
               "the host computes the convolution by transformed tiles, whose sums are others than "

@@ -85,14 +85,16 @@ class Reader {
     if (!value) return;
     constexpr std::string_view kUnit = "MB";
     const std::string& text = value->text();
-    const Error wrong = value->error("a size from \"" + std::to_string(kLeastStorageMb) +
-                                     "MB\" to \"" + std::to_string(kMostStorageMb) + "MB\"");
-    if (!text.ends_with(kUnit)) throw wrong;
+    const auto wrong = [&] {
+      return value->error("a size from \"" + std::to_string(kLeastStorageMb) + "MB\" to \"" +
+                          std::to_string(kMostStorageMb) + "MB\"");
+    };
+    if (!text.ends_with(kUnit)) throw wrong();
     try {
       options_.storage_limit_mb = parse_integer(text.substr(0, text.size() - kUnit.size()),
                                                 "storage_limit", kLeastStorageMb, kMostStorageMb);
     } catch (const Error&) {
-      throw wrong;
+      throw wrong();
     }
   }
 

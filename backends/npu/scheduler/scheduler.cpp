@@ -174,7 +174,7 @@ void advise_product(const Preset& preset, const CubeWork& work, Launch& launch) 
     narrow.stored_b = std::min<int64_t>(work.stored_b, 2);
     launch.fix = "cast the operands to f16" + std::string(preset.bf16 ? " or bf16" : "") +
                  " (the casts not counted)";
-    launch.instead = {launch_of(preset, {std::move(narrow), {}})};
+    launch.instead = {launch_of(preset, {narrow, {}})};
   } else if (launch.limit != Limit::kNone) {
     launch.fix = "batch it with its like, or fuse what surrounds it";
   }

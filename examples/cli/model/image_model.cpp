@@ -179,7 +179,7 @@ keel_examples::Classifier ImageModel::build(keel::Graph& graph, const ImageForma
 
 keel_examples::Classifier ImageModel::build_with_update(keel::Graph& graph,
                                                         const ImageFormat& format) const {
-  if (parts_.untrainable) throw *parts_.untrainable;
+  if (parts_.untrainable) throw keel::Error(*parts_.untrainable);
   return build(graph, format, parts_.update, /*attached=*/false);
 }
 

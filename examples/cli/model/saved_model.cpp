@@ -55,7 +55,7 @@ std::shared_ptr<const ChosenModel> SavedModel::model(
                        .kind = keel::ErrorKind::kInvalidArgument});
   }
   if (!given) require_labelled(*own);
-  const auto model = given ? choose_model(*given) : own_model(*own);
+  auto model = given ? choose_model(*given) : own_model(*own);
   if (own) require_same_model_file(*model, find("model_sha256"), path_);
   return model;
 }

@@ -49,7 +49,7 @@ std::string run_set(const BackendCase& one, const std::string& backend, OnnxScor
     const std::string& name = imported.outputs[i].first;
     const auto tensor = one.expected.find(name);
     if (tensor == one.expected.end()) return "the data set lacks the output " + name;
-    const std::string wrong = difference(name, results[i], tensor->second);
+    std::string wrong = difference(name, results[i], tensor->second);
     if (!wrong.empty()) return wrong;
   }
   return "";

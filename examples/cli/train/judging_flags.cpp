@@ -13,7 +13,7 @@ namespace {
 // By --metric or the value of --keep-best.
 std::optional<std::string> read_metric(const CommandLine& line) {
   const std::vector<std::string> metrics = {"accuracy", "top-k", "loss"};
-  const auto metric = line.choice("metric", metrics);
+  auto metric = line.choice("metric", metrics);
   const std::string best = line.text("keep-best").value_or("");
   if (best.empty()) return metric;
   keel::parse_choice(best, "--keep-best", metrics);

@@ -162,7 +162,7 @@ void read_identity(const CommandLine& line, TrainFlags& flags) {
   flags.optimizer = line.choice("optimizer", optimizer_names()).value_or(usual);
   flags.batch = line.integer("batch", 1, kMostCount).value_or(task.batch);
   if (task.model) require_batch(*task.model, flags.batch);
-  if (task.model && task.model->no_loss) throw *task.model->no_loss;
+  if (task.model && task.model->no_loss) throw keel::Error(*task.model->no_loss);
   flags.precision = read_precision(line);
   flags.disabled_passes =
       line.has(kPasses) || !flags.resume ? read_disabled_passes(line) : passes_in(*flags.resume);

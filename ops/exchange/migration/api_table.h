@@ -31,6 +31,7 @@ struct Finding {
   Level level = Level::kAnalysing;
   std::string advice;
 
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy means the 0 of a defaulted comparison.
   auto operator<=>(const Finding&) const = default;
 };
 

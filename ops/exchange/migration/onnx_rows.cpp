@@ -10,7 +10,6 @@ namespace keel::migration {
 namespace {
 
 using onnx::GraphProto;
-using onnx::ImportedModel;
 using onnx::ModelProto;
 using onnx::NodeProto;
 using onnx::Refusal;

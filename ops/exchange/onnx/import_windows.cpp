@@ -13,7 +13,7 @@ constexpr int64_t kMostTaps = 1 << 16;
 constexpr int64_t kMostStep = int64_t{1} << 31;  // of strides, dilations and padding
 
 Ints list(NodeContext& c, const char* name, size_t count, int64_t otherwise) {
-  const Ints values = c.attribute(name, Ints(count, otherwise));
+  Ints values = c.attribute(name, Ints(count, otherwise));
   if (values.size() != count)
     c.refuse("its " + std::string(name) + " are not " + std::to_string(count) + " numbers");
   for (const int64_t v : values) {

@@ -66,8 +66,7 @@ std::string external_path(const TensorProto& proto, const std::string& source) {
            "external data is read from files of the model's own folder only");
   }
   const size_t slash = source.rfind('/');
-  const std::string path =
-      slash == std::string::npos ? location : source.substr(0, slash + 1) + location;
+  std::string path = slash == std::string::npos ? location : source.substr(0, slash + 1) + location;
   struct stat status {};
   if (::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode))
     refuse(proto, source, "its data lies behind the link '" + location + "'", "copy the file");

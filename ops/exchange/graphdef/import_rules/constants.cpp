@@ -48,7 +48,8 @@ int64_t range_size(NodeContext& c, T start, T limit, T step) {
     if (distance > kMostNumbers * std::fabs(static_cast<double>(step)))
       c.refuse("it has more than 2^24 numbers");
     const T whole = step > 0 ? limit - start : start - limit, by = step > 0 ? step : -step;
-    size = static_cast<double>((whole + by - 1) / by);
+    const auto numbers = (whole + by - 1) / by;
+    size = static_cast<double>(numbers);
   } else {
     size = static_cast<double>(std::ceil(std::fabs((limit - start) / step)));
   }

@@ -48,7 +48,7 @@ Values depthwise(NodeContext& c) {
 
 // Height and width in the shape of images that an input says.
 std::vector<int64_t> image_size(NodeContext& c, size_t input, const std::string& layout) {
-  const std::vector<int64_t> shape = c.integers(input, "the shape of the images");
+  std::vector<int64_t> shape = c.integers(input, "the shape of the images");
   const size_t height = layout == "NHWC" ? 1 : 2;
   // The newer form says height and width alone.
   if (shape.size() == 2) return shape;
@@ -87,7 +87,7 @@ Values depthwise_input_gradient(NodeContext& c) {
 }
 
 std::vector<int64_t> filter_shape(NodeContext& c) {
-  const std::vector<int64_t> shape = c.integers(1, "the shape of the filter");
+  std::vector<int64_t> shape = c.integers(1, "the shape of the filter");
   if (shape.size() != 4) c.refuse("the shape of its filter is not four numbers");
   return shape;
 }

@@ -65,7 +65,7 @@ Positions positions_of(NodeContext& c) {
 }
 
 std::vector<int64_t> size_of(NodeContext& c) {
-  const std::vector<int64_t> size = c.integers(1, "the size");
+  std::vector<int64_t> size = c.integers(1, "the size");
   if (size.size() != 2) c.refuse("its size is not two numbers");
   return size;
 }

@@ -90,20 +90,15 @@ Ints copied_elements(NodeContext& c, const std::string& mode, int64_t size, int6
   constexpr int64_t kMost = 1 << 24;
   if (size > kMost || low > kMost || high > kMost)
     c.refuse("an axis with its padding has more than 2^24 elements");
+  const auto source_of = [&](int64_t i) {
+    if (mode == "edge") return std::clamp<int64_t>(i, 0, size - 1);
+    if (mode == "wrap") return ((i % size) + size) % size;
+    const int64_t period = std::max<int64_t>(2 * (size - 1), 1);
+    const int64_t at = ((i % period) + period) % period;
+    return at < size ? at : period - at;
+  };
   Ints from;
-  for (int64_t i = -low; i < size + high; ++i) {
-    int64_t at = i;
-    if (mode == "edge") {
-      at = std::clamp<int64_t>(i, 0, size - 1);
-    } else if (mode == "wrap") {
-      at = ((i % size) + size) % size;
-    } else {
-      const int64_t period = std::max<int64_t>(2 * (size - 1), 1);
-      at = ((i % period) + period) % period;
-      if (at >= size) at = period - at;
-    }
-    from.push_back(at);
-  }
+  for (int64_t i = -low; i < size + high; ++i) from.push_back(source_of(i));
   return from;
 }
 
