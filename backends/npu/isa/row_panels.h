@@ -28,7 +28,7 @@ class RowPanels {
   // left together with some above.
   size_t stored_tiles(size_t count) const;
   size_t stored_rows(size_t first, size_t count, size_t length) const;
-  // What is missing to as many rows as the kernel multiplies where they are stored.
+  // Counts the rows missing to as many as the kernel multiplies where they are stored.
   size_t rows_above(size_t count) const;
 
   // A as pack_a wants it, but for the rows and where they go.
