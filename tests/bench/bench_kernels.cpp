@@ -1,6 +1,7 @@
 // The NPU's kernels on one thread beside what else computes the same, and beside what the processor
 // can do at that moment. Usage: bench_kernels [products|vectors|softmax]... [--rounds N]
-// Each line: the limit or peer named first is 1.00, the others are shares of its rate.
+// [--only TEXT], which leaves out the products without the text. Each line: the limit or peer named
+// first is 1.00, the others are shares of its rate.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

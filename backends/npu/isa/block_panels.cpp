@@ -84,11 +84,12 @@ bool is_better_left_stored(const CubePlan& plan) {
          p.n % plan.kernels->cols == 0 && can_lie_apart(p.n * sizeof(float));
 }
 
-// Says whether the first caches have all of a B that few rows of A meet, wherever its rows begin.
-bool is_read_from_near(const CubePlan& plan, size_t row_bytes) {
+// Says whether few rows of A meet a B so small that it stays near the core, wherever its rows
+// begin.
+static bool is_read_from_near(const CubePlan& plan, size_t row_bytes) {
   const CubeProblem& p = plan.problem;
   constexpr size_t kNear = size_t{64} << 10;
-  return is_stored_in_panels(plan) && !p.a_windows && p.parts == 1 && p.m <= kRowBlock &&
+  return is_stored_in_panels(plan) && !p.a_windows && p.parts == 1 && p.k > 0 && p.m <= kRowBlock &&
          row_bytes % kSameSet != 0 && p.k * row_bytes <= kNear;
 }
 

@@ -147,7 +147,7 @@ class BlockWalk {
         PackCall left = rows_.operand(pack * length, length);
         left.first = i;
         left.count = count;
-        left.dst = scratch_ + parts_.a + pack * height * depth * size;
+        left.dst = rows_.packed(pack * height, depth);
         rows_.pack(left, rows_.stored_tiles(count));
       }
       begin_piece(i);
@@ -200,11 +200,11 @@ class BlockWalk {
       panels_ = static_cast<const char*>(args_.b) + packed_at(plan_, k0, j);
     else if (stores_panels_)
       panels_ = static_cast<const char*>(args_.b) + (k0 * args_.b_stride + j) * sizeof(float);
-    const size_t stored = stores_panels_ ? cols / kernels_.cols * kernels_.cols : 0;
-    if (!p.packed_b && stored < cols) {
+    const size_t in_place = stores_panels_ ? cols / kernels_.cols * kernels_.cols : 0;
+    if (!p.packed_b && in_place < cols) {
       PackCall right = right_operand(plan_, args_.b, args_.b_stride);
-      right.first = j + stored;
-      right.count = cols - stored;
+      right.first = j + in_place;
+      right.count = cols - in_place;
       right.k0 = k0;
       right.length = length;
       right.dst = scratch_ + parts_.b;
@@ -373,7 +373,6 @@ class BlockWalk {
   void panel_of_rows(size_t j, size_t cols, size_t k0, size_t length) {
     const CubeProblem& p = plan_.problem;
     PackCall pack = rows_.operand(k0, length);
-    pack.dst = scratch_ + parts_.a;
     const size_t rows = row_block(plan_);
     for (size_t i = range_.m0; i < range_.m1; i += rows) {
       const size_t count = std::min(rows, range_.m1 - i);
@@ -382,7 +381,7 @@ class BlockWalk {
       if (p.a_windows)
         buffer_.pack_rows(pack, stores_windows_);
       else
-        rows_.pack(pack, rows_.stored_rows(i, count, length));
+        rows_.pack(pack, rows_.stored_rows(i - range_.m0, count, length));
       begin_piece(i);
       tiles(i, count, j, cols, k0, length);
       end_piece(i, count, j, cols);
@@ -407,8 +406,8 @@ class BlockWalk {
     return {lines(), places() + i, lying_->k_step(), runs(), run_count_};
   }
 
-  // Rows of A from row i of the block on, of a product without windows from `row` on where these
-  // are stored.
+  // Multiplies rows of A from row i of the block on. Where they are `stored`, and no windows, the
+  // first is row `row` of A.
   void multiply(size_t i, const PanelOfB& panel, const TileResult& to, bool stored,
                 size_t row) const {
     if (lying_ != nullptr) {
@@ -437,8 +436,8 @@ class BlockWalk {
   }
 
   void tiles(size_t i0, size_t rows, size_t j0, size_t cols, size_t k0, size_t length) {
-    const size_t stored = rows_.stored_rows(i0, rows, length);
-    const size_t last_above = rows_.rows_above(rows % kernels_.rows);
+    const size_t stored = rows_.stored_rows(i0 - range_.m0, rows, length);
+    const size_t missing = rows_.missing_rows(rows % kernels_.rows);
     TileCall tile{.tile_stride = kernels_.cols, .first = is_first(k0)};
     tile.c_stride = args_.c_stride;
     for (size_t j = 0; j < cols; j += kernels_.cols) {
@@ -448,30 +447,31 @@ class BlockWalk {
         tile.rows = std::min(kernels_.rows, rows - i);
         tile.c = args_.c + (i0 + i - args_.c_row) * args_.c_stride + j0 + j - args_.c_column;
         prefetch_rows(tile);
-        multiply_tile(i0, i, i < stored, tile.rows < kernels_.rows ? last_above : 0, panel, tile);
+        multiply_tile(i0, i, i < stored, tile.rows < kernels_.rows ? missing : 0, panel, tile);
       }
     }
   }
 
-  // Rows that are fewer than a tile's are multiplied where they are stored with so many `above`.
-  void multiply_tile(size_t i0, size_t i, bool stored, size_t above, const PanelOfB& panel,
+  // The kernel multiplies stored rows only with as many as are `missing`: where A is stored, those
+  // above them, and in the buffer of windows the zeros below.
+  void multiply_tile(size_t i0, size_t i, bool stored, size_t missing, const PanelOfB& panel,
                      TileCall tile) const {
+    const size_t above = stored ? missing : 0, row = i0 + i - above;
     const bool all_rows = tile.rows == kernels_.rows || (stored && above <= i);
     const bool all_columns =
         tile.cols == kernels_.cols || (lying_ == nullptr && kernels_.stores_any_columns);
-    const size_t before = stored ? above : 0, row = i0 + i - before;
     TileResult to{tile.c, tile.c_stride, tile.rows, tile.cols};
-    if (stored || stores_windows_) to.rows += above;
-    // The first sums may go to their place as they are.
+    if (stored || stores_windows_) to.rows += missing;
+    // The first sums may go to their place as they are, and those above once more.
     if (tile.first && all_rows && all_columns) {
-      to.to -= before * to.stride;
+      to.to -= above * to.stride;
       return multiply(i, panel, to, stored, row);
     }
     auto* sums = reinterpret_cast<float*>(scratch_ + parts_.tile);
     to.to = sums;
     to.stride = to.cols = kernels_.cols;
     multiply(i, panel, to, stored, row);
-    tile.tile = sums + before * kernels_.cols;
+    tile.tile = sums + above * kernels_.cols;
     kernels_.finish(tile);
   }
 

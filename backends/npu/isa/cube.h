@@ -147,9 +147,10 @@ CubeStep cube_step(const CubePlan& plan) noexcept;
 // Bytes of scratch that cube_block wants for a rectangle of at most rows x cols; never zero.
 size_t cube_scratch_bytes(const CubePlan& plan, size_t rows, size_t cols) noexcept;
 
-// Computes C[m0..m1, n0..n1]. If B is packed in panels, n0 must be a multiple of the
-// columns of cube_pack_step(plan). `scratch` is aligned to 64 bytes and used by this call alone.
-// REQUIRES that C overlaps neither A nor B. Neither allocates nor throws.
+// Computes C[m0..m1, n0..n1]. Of A it reads rows m0..m1 alone, of B columns n0..n1. If B is packed
+// in panels, n0 must be a multiple of the columns of cube_pack_step(plan). `scratch` is aligned to
+// 64 bytes and used by this call alone. REQUIRES that C overlaps neither A nor B. Neither allocates
+// nor throws.
 void cube_block(const CubePlan& plan, const CubeArgs& args, const CubeRange& range, void* scratch);
 
 // Counts the panels of k whose sums can be computed by themselves; 1 where the kernel has no such.

@@ -64,7 +64,8 @@ struct TileCall {
   size_t c_stride = 0;
 };
 
-// Where the sums of a register tile go: `rows` that lie `stride` floats apart.
+// Where the sums of a register tile go. Rows lie `stride` floats apart; a kernel may write more of
+// them than `rows`, where it does not say otherwise.
 struct TileResult {
   float* to = nullptr;
   size_t stride = 0;
@@ -172,7 +173,8 @@ struct CubeKernels {
   void (*multiply_stored)(const StoredRows& a, const void* b, size_t b_step, size_t length,
                           const TileResult& to) = nullptr;
   size_t stored_multiple = 1;
-  bool stores_any_columns = false;  // both write to.cols of them, where these are not all
+  // Says whether both write the first to.cols columns alone. Else they write all of the tile's.
+  bool stores_any_columns = false;
   // Adds up the parts of a tile as a tree. As in `multiply`, rows from `rows` on may be left out.
   // It takes A as it is stored where takes_stored_columns.
   void (*multiply_parts)(const PartsCall&) = nullptr;

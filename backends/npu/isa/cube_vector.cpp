@@ -44,7 +44,7 @@ constexpr size_t kRegisters = 32;
 constexpr size_t kRegisters = 16;
 #endif
 
-// The others store what is masked out, too.
+// On the others a masked store writes whole vectors, and with them what other threads have written.
 constexpr bool kStoresAnyColumns = HWY_TARGET <= HWY_AVX2;
 
 template <size_t kNumber>

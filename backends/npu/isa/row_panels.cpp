@@ -18,11 +18,11 @@ size_t RowPanels::stored_tiles(size_t count) const {
 size_t RowPanels::stored_rows(size_t first, size_t count, size_t length) const {
   if (!stored_) return 0;
   const size_t whole = stored_tiles(count);
-  const bool reaches = rows_above(count - whole) <= first + whole;
+  const bool reaches = missing_rows(count - whole) <= first + whole;
   return reaches && whole_k(length) == length ? count : whole;
 }
 
-size_t RowPanels::rows_above(size_t count) const {
+size_t RowPanels::missing_rows(size_t count) const {
   return round_up(count, kernels_.stored_multiple) - count;
 }
 
@@ -39,6 +39,7 @@ PackCall RowPanels::operand(size_t k0, size_t length) const {
   rows.k_contiguous = !p.transpose_a;
   rows.width = kernels_.rows;
   rows.bytes = args_.bytes;
+  rows.dst = packed_;
   return rows;
 }
 

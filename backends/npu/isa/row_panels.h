@@ -23,15 +23,16 @@ class RowPanels {
   // `packed`: room for the panels of a block's rows.
   RowPanels(const CubePlan& plan, const CubeArgs& args, char* packed);
 
-  // Counts those of a block's `count` rows that are multiplied where they are stored: whole tiles,
-  // or all rows of which the first is row `first` of A, where the kernel can take as many as are
-  // left together with some above.
+  // Counts those of a block's `count` rows that are in tiles which are multiplied whole where they
+  // are stored.
   size_t stored_tiles(size_t count) const;
+  // Counts all that are: the other rows, too, where the kernel can take them together with some
+  // above. A may have no more rows than the rectangle, in which the block begins at row `first`.
   size_t stored_rows(size_t first, size_t count, size_t length) const;
   // Counts the rows missing to as many as the kernel multiplies where they are stored.
-  size_t rows_above(size_t count) const;
+  size_t missing_rows(size_t count) const;
 
-  // A as pack_a wants it, but for the rows and where they go.
+  // A as pack_a wants it, but for the rows, into the room for the block's first.
   PackCall operand(size_t k0, size_t length) const;
   // Packs a block of rows but for the first `stored`. These need only their last, incomplete group
   // of k packed; it is written where their panel would start. The other rows' panels lie where they
