@@ -8,13 +8,13 @@
 #include <utility>
 #include <vector>
 
+#include "keel/backends/common/cube/kernel_choice.h"
+#include "keel/backends/common/products/prepacked_weight.h"
 #include "keel/backends/common/task_list.h"
 #include "keel/backends/common/vector/host_isa.h"
 #include "keel/backends/npu/device/float_status.h"
 #include "keel/backends/npu/device/memory.h"
-#include "keel/backends/npu/isa/kernel_choice.h"
 #include "keel/backends/npu/kernels/kernel_entry.h"
-#include "keel/backends/npu/kernels/prepacked_weight.h"
 #include "keel/backends/npu/npu_program.h"
 #include "keel/backends/npu/options.h"
 #include "keel/backends/npu/resident_prices.h"

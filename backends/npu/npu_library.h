@@ -11,8 +11,8 @@
 #include "keel/backends/common/anchored_node.h"
 #include "keel/backends/common/kernel.h"
 #include "keel/backends/common/planned_run.h"
+#include "keel/backends/common/products/prepacked_weight.h"
 #include "keel/backends/npu/kernels/planned_entry.h"
-#include "keel/backends/npu/kernels/prepacked_weight.h"
 #include "keel/backends/npu/scheduler/launch_cache.h"
 
 namespace keel::npu {

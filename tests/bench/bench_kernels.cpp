@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "keel/backends/common/cube/cube.h"
+#include "keel/backends/common/cube/kernel_choice.h"
 #include "keel/backends/common/vector/host_isa.h"
 #include "keel/backends/common/vector/softmax.h"
-#include "keel/backends/npu/isa/cube.h"
-#include "keel/backends/npu/isa/kernel_choice.h"
 #include "keel/backends/npu/kernels/kernel_entry.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/half.h"
@@ -63,22 +63,22 @@ void append(std::vector<Contestant>& to, const std::vector<Contestant>& more) {
 // ------------------------------------------------------------------------------ products
 
 Contestant cube(const Product& p, DType dtype, const void* a, const void* b, float* c) {
-  npu::CubeProblem problem;
+  CubeProblem problem;
   problem.m = p.m;
   problem.n = p.n;
   problem.k = p.k;
   problem.a = problem.b = dtype;
   problem.transpose_a = p.transpose_a;
-  const npu::CubePlan plan = npu::plan_cube(problem);
-  const auto scratch = allocate_host_buffer(npu::cube_scratch_bytes(plan, p.m, p.n));
-  npu::CubeArgs args;
+  const CubePlan plan = plan_cube(problem);
+  const auto scratch = allocate_host_buffer(cube_scratch_bytes(plan, p.m, p.n));
+  CubeArgs args;
   args.a = a;
   args.a_stride = p.transpose_a ? p.m : p.k;
   args.b = b;
   args.b_stride = p.n;
   args.c = c;
   args.c_stride = p.n;
-  return {"keel", [=] { npu::cube_block(plan, args, {0, p.m, 0, p.n}, scratch->address()); }};
+  return {"keel", [=] { cube_block(plan, args, {0, p.m, 0, p.n}, scratch->address()); }};
 }
 
 void products(int rounds, const std::string& only) {
@@ -89,7 +89,7 @@ void products(int rounds, const std::string& only) {
       {512, 784, 1, false},   {64, 64, 64, false},       {49, 16, 49, false},
       {100, 128, 512, false}, {128, 100, 512, true}};
   const double fma = run_fma_chains();
-  std::printf("f32 products, one thread, host isa %s\n", npu::host_isa_name().c_str());
+  std::printf("f32 products, one thread, host isa %s\n", host_isa_name().c_str());
   for (const Product& p : shapes) {
     const std::string title = std::to_string(p.m) + "x" + std::to_string(p.k) + "x" +
                               std::to_string(p.n) + (p.transpose_a ? " A transposed" : "");
@@ -119,7 +119,7 @@ class Task {
     graph.set_outputs({result});
     graph_ = fuse(graph, [](const Node& node) { return npu::find_entry(node)->supports(node); });
     const Node& node = graph_->outputs()[0].node();
-    npu::SharedEpilogues epilogues(false);
+    SharedEpilogues epilogues(false);
     KernelPlan plan = npu::find_entry(node)->plan(node, {StateLayouts(), epilogues});
     workspace_ = allocate_host_buffer(plan.workspace_bytes);
     kernel_ = std::move(plan.kernel);

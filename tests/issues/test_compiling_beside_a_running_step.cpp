@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "keel/backends/npu/isa/cube.h"
+#include "keel/backends/common/cube/cube.h"
 
 TEST_SUITE_BEGIN("issues");
 
@@ -14,25 +14,25 @@ TEST_CASE("products may be compiled while another thread computes one") {
   using namespace keel;
   constexpr size_t kM = 32, kN = 10, kK = 300;
   for (const DType rounded : {bf16, f32}) {
-    npu::CubeProblem problem{.m = kM, .n = kN, .k = kK};
+    CubeProblem problem{.m = kM, .n = kN, .k = kK};
     problem.round_to = rounded;
-    const npu::CubePlan plan = npu::plan_cube(problem);
+    const CubePlan plan = plan_cube(problem);
     const std::vector<float> a(kM * kK, 1.0f), b(kK * kN, 1.0f);
     std::vector<float> c(kM * kN);
-    const size_t scratch_bytes = npu::cube_scratch_bytes(plan, kM, kN);
+    const size_t scratch_bytes = cube_scratch_bytes(plan, kM, kN);
     std::vector<char> scratch(scratch_bytes + 64);
     char* aligned = scratch.data() + (64 - reinterpret_cast<size_t>(scratch.data()) % 64) % 64;
-    npu::CubeArgs args{.a = a.data(), .a_stride = kK, .b = b.data()};
+    CubeArgs args{.a = a.data(), .a_stride = kK, .b = b.data()};
     args.b_stride = kN;
     args.c = c.data();
     args.c_stride = kN;
     std::atomic<bool> stop{false};
     std::thread compiler([&] {
-      while (!stop) npu::plan_cube(problem);
+      while (!stop) plan_cube(problem);
     });
     bool exact = true;
     for (int run = 0; run < 20000 && exact; ++run) {
-      npu::cube_block(plan, args, {0, kM, 0, kN}, aligned);
+      cube_block(plan, args, {0, kM, 0, kN}, aligned);
       for (const float sum : c) exact = exact && sum == static_cast<float>(kK);
     }
     stop = true;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "keel/backends/npu/isa/lane_bytes.h"
+#include "keel/backends/common/cube/lane_bytes.h"
 #include "keel/core/base/checked.h"
 #include "keel/ops/attention_rules.h"
 

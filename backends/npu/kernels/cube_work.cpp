@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "keel/backends/common/cube/lane_bytes.h"
 #include "keel/backends/common/vector/instructions.h"
-#include "keel/backends/npu/isa/lane_bytes.h"
 #include "keel/backends/npu/kernels/element_work.h"
 #include "keel/core/base/checked.h"
 #include "keel/ops/products/product_phases.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "keel/backends/npu/isa/lane_bytes.h"
+#include "keel/backends/common/cube/lane_bytes.h"
 #include "keel/backends/npu/kernels/kernel_entry.h"
 #include "keel/core/base/checked.h"
 

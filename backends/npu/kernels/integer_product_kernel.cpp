@@ -1,8 +1,9 @@
+#include "keel/backends/npu/kernels/integer_product_kernel.h"
+
 #include <algorithm>
 #include <vector>
 
 #include "keel/backends/common/vector/integer_product.h"
-#include "keel/backends/npu/kernels/kernels.h"
 #include "keel/core/base/checked.h"
 
 namespace keel::npu {

@@ -13,17 +13,11 @@
 
 #include "keel/backends/common/anchored_node.h"
 #include "keel/backends/common/kernel.h"
+#include "keel/backends/common/products/cube_kernel.h"
 #include "keel/backends/npu/cost/work.h"
 #include "keel/backends/npu/kernels/planned_entry.h"
-#include "keel/backends/npu/kernels/shared_epilogues.h"
 
 namespace keel::npu {
-
-struct PlanRequest {
-  const StateLayouts& layouts;
-  SharedEpilogues& epilogues;
-  bool saturate_f16 = false;  // f16 results stop at +-65504 instead of becoming infinite
-};
 
 struct WorkRequest {
   const Preset& preset;

@@ -4,8 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include "keel/backends/common/cube/lane_bytes.h"
 #include "keel/backends/common/shared_kernels.h"
-#include "keel/backends/npu/isa/lane_bytes.h"
 #include "keel/backends/npu/kernels/attention_work.h"
 #include "keel/backends/npu/kernels/element_work.h"
 #include "keel/backends/npu/kernels/kernel_entry.h"

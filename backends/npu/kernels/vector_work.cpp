@@ -4,10 +4,10 @@
 #include <memory>
 #include <utility>
 
+#include "keel/backends/common/cube/lane_bytes.h"
 #include "keel/backends/common/reduce_plan.h"
 #include "keel/backends/common/tile_nodes.h"
 #include "keel/backends/common/vector/instructions.h"
-#include "keel/backends/npu/isa/lane_bytes.h"
 #include "keel/backends/npu/kernels/element_work.h"
 #include "keel/backends/npu/kernels/kernel_entry.h"
 

@@ -10,13 +10,13 @@
 #include <utility>
 #include <vector>
 
+#include "keel/backends/common/cube/cube_taps.h"
 #include "keel/backends/common/origin.h"
+#include "keel/backends/common/products/prepacked_weight.h"
 #include "keel/backends/common/vector/element_kernels.h"
 #include "keel/backends/common/vector/instructions.h"
-#include "keel/backends/npu/isa/cube_taps.h"
 #include "keel/backends/npu/kernels/element_work.h"
 #include "keel/backends/npu/kernels/planned_entry.h"
-#include "keel/backends/npu/kernels/prepacked_weight.h"
 #include "keel/backends/npu/planned/brought_program.h"
 #include "keel/backends/npu/planned/core_run.h"
 #include "keel/backends/npu/planned/product_operand.h"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "keel/backends/common/anchored_node.h"
+#include "keel/backends/common/cube/cube.h"
 #include "keel/backends/common/vector_call.h"
-#include "keel/backends/npu/isa/cube.h"
 #include "keel/ops/products/product_matrices.h"
 
 namespace keel::npu {

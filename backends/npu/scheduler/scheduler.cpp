@@ -5,10 +5,10 @@
 
 #include <fmt/core.h>
 
+#include "keel/backends/common/cube/lane_bytes.h"
 #include "keel/backends/common/reduce_plan.h"
 #include "keel/backends/common/vector/instructions.h"
 #include "keel/backends/npu/cost/collective.h"
-#include "keel/backends/npu/isa/lane_bytes.h"
 #include "keel/backends/npu/scheduler/resident_price.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"

@@ -11,10 +11,10 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "keel/backends/common/cube/cube.h"
+#include "keel/backends/common/cube/kernel_choice.h"
+#include "keel/backends/common/cube/rate_file.h"
 #include "keel/backends/common/vector/product_kernels.h"
-#include "keel/backends/npu/isa/cube.h"
-#include "keel/backends/npu/isa/kernel_choice.h"
-#include "keel/backends/npu/isa/rate_file.h"
 #include "keel/core/base/error.h"
 #include "keel/core/base/half.h"
 
@@ -27,7 +27,6 @@ TEST_SUITE_BEGIN("unit");
 namespace {
 
 using namespace keel;
-using namespace keel::npu;
 using keel::vector::HostIsa;
 using keel_test::contains;
 using keel_test::error_of;

@@ -6,11 +6,11 @@
 
 #include <doctest/doctest.h>
 
-#include "keel/backends/npu/kernels/padded_images.h"
+#include "keel/backends/common/products/padded_images.h"
 
 #include "drawn_steps_for_tests.h"
 
-namespace keel::npu {
+namespace keel {
 namespace {
 
 using testing::Draws;
@@ -103,4 +103,4 @@ TEST_CASE("a padded copy has the elements of all windows that share it") {
 TEST_SUITE_END();
 
 }  // namespace
-}  // namespace keel::npu
+}  // namespace keel

@@ -9,9 +9,9 @@
 #include <doctest/doctest.h>
 #include <keel/keel.h>
 
-#include "keel/backends/npu/isa/cube_kernels.h"
-#include "keel/backends/npu/isa/kernel_choice.h"
-#include "keel/backends/npu/kernels/prepacked_weight.h"
+#include "keel/backends/common/cube/cube_kernels.h"
+#include "keel/backends/common/cube/kernel_choice.h"
+#include "keel/backends/common/products/prepacked_weight.h"
 #include "keel/core/base/parallel_for.h"
 
 #include "ops_for_tests.h"
@@ -112,34 +112,34 @@ TEST_CASE("prepacked weight: a packed right operand gives the bits of one packed
     for (const auto& sizes : kShapes) {
       const size_t m = sizes[0], n = sizes[1], k = sizes[2];
       for (int variant = 0; variant < 4; ++variant) {
-        npu::CubeProblem problem{.m = m, .n = n, .k = k};
+        CubeProblem problem{.m = m, .n = n, .k = k};
         problem.transpose_b = (variant & 1) != 0;
         problem.round_to = (variant & 2) != 0 ? bf16 : f32;
         CAPTURE(n);
         CAPTURE(k);
         CAPTURE(variant);
-        REQUIRE(npu::cube_takes_packed(problem));
+        REQUIRE(cube_takes_packed(problem));
         const auto rows = static_cast<int64_t>(problem.transpose_b ? n : k);
         const auto columns = static_cast<int64_t>(problem.transpose_b ? k : n);
         const Tensor a = noise({static_cast<int64_t>(m), static_cast<int64_t>(k)}, 1);
         const Tensor b = noise({rows, columns}, 2);
         const auto multiply = [&](const void* right, bool packed) {
-          npu::CubeProblem p = problem;
+          CubeProblem p = problem;
           p.packed_b = packed;
-          const npu::CubePlan plan = npu::plan_cube(p);
+          const CubePlan plan = plan_cube(p);
           std::vector<float> c(m * n);
-          npu::CubeArgs args{.a = a.raw(), .a_stride = k, .b = right};
+          CubeArgs args{.a = a.raw(), .a_stride = k, .b = right};
           args.b_stride = static_cast<size_t>(columns);
           args.c = c.data();
           args.c_stride = n;
-          auto scratch = allocate_host_buffer(npu::cube_scratch_bytes(plan, m, n));
-          npu::cube_block(plan, args, {0, m, 0, n}, scratch->address());
+          auto scratch = allocate_host_buffer(cube_scratch_bytes(plan, m, n));
+          cube_block(plan, args, {0, m, 0, n}, scratch->address());
           return c;
         };
         const Type type{f32, {rows, columns}};
-        const npu::WeightUse use{problem.transpose_b, problem.round_to};
-        const npu::PrepackedWeight copies(type, std::vector{use});
-        CHECK(npu::PrepackedWeight(type, copies.layout()).bytes() == copies.bytes());
+        const WeightUse use{problem.transpose_b, problem.round_to};
+        const PrepackedWeight copies(type, std::vector{use});
+        CHECK(PrepackedWeight(type, copies.layout()).bytes() == copies.bytes());
         // Whole; in shares; in pieces as a product hands them over. Nothing is written behind it.
         std::vector<std::shared_ptr<Buffer>> buffers;
         for (int way = 0; way < 3; ++way) {
@@ -152,7 +152,7 @@ TEST_CASE("prepacked weight: a packed right operand gives the bits of one packed
           for (int64_t share = 0; way == 1 && share < 3; ++share) {
             copies.pack_share(0, buffer, 2 - share, 3);
           }
-          const npu::CubeStep step{96, 96};
+          const CubeStep step{96, 96};
           for (int64_t i = 0; way == 2 && i < rows; i += 96) {
             for (int64_t j = 0; j < columns; j += 96) {
               copies.pack_piece(
@@ -176,8 +176,8 @@ TEST_CASE("prepacked weight: a packed right operand gives the bits of one packed
 
 TEST_CASE("prepacked weight: a layout's word says which copies and for which instruction set") {
   const Type type{f32, {70, 40}};
-  const npu::PrepackedWeight copies(type, std::vector<npu::WeightUse>{{true, bf16}, {false, bf16}});
-  const std::string isa = npu::host_isa_name();
+  const PrepackedWeight copies(type, std::vector<WeightUse>{{true, bf16}, {false, bf16}});
+  const std::string isa = host_isa_name();
   CHECK(copies.layout() == "plain+kn:bf16@" + isa + "+nk:bf16@" + isa);
   CHECK(copies.bytes() >= 70 * 40 * 4 + 2 * 70 * 40 * 2);
   for (const std::string& word :
@@ -186,7 +186,7 @@ TEST_CASE("prepacked weight: a layout's word says which copies and for which ins
         "plain+kn:bf16@" + isa + "+kn:bf16@" + isa, "plain+kn:bf16@" + isa + "+",
         "+kn:bf16@" + isa}) {
     CAPTURE(word);
-    CHECK_THROWS_AS(npu::PrepackedWeight(type, Layout(word)), Error);
+    CHECK_THROWS_AS(PrepackedWeight(type, Layout(word)), Error);
   }
   const Tensor value = noise({70, 40}, 1);
   std::vector<char> buffer(copies.bytes(), 0x5a);

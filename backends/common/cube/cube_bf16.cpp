@@ -1,0 +1,342 @@
+// The cube on pairs of bf16 along k, with f32 accumulators: 32x32 of C at a time, in four AMX tiles
+// or in vectors with AVX512_BF16's dot products. Both round in an order of their own,
+// so bits differ from the plain vectors' (the bound does not), and count numbers below 2^-126 as 0,
+// operands and sums: there, and where a subnormal meets an infinity (NaN), they leave the bound.
+//
+// A panel of A is, for each 32 k, two tiles of [16 rows][32 k]; of B, two tiles of [16 pairs of
+// k][16 columns][2]. Operands that are stored in f32 or as bytes are rounded on the way there.
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <mutex>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "keel/backends/common/cube/cube_bf16.cpp"
+#include "hwy/foreach_target.h"
+// After foreach_target.h.
+#include "hwy/highway.h"
+
+#include "keel/backends/common/cube/cube_kernels.h"
+#include "keel/backends/common/cube/cube_pairs-inl.h"
+#include "keel/backends/common/cube/cube_tall_skinny_columns-inl.h"
+#include "keel/backends/common/cube/cube_tall_skinny_rows-inl.h"
+#include "keel/backends/common/cube/cube_tile-inl.h"
+#include "keel/backends/common/vector/host_isa.h"
+
+#if HWY_TARGET == HWY_AVX3
+HWY_BEFORE_NAMESPACE();
+namespace keel::HWY_NAMESPACE {
+namespace {
+
+constexpr size_t kPanel = 2 * kTileRows;
+
+struct alignas(64) TileConfig {
+  uint8_t palette = 1;
+  uint8_t start_row = 0;
+  uint8_t reserved[14] = {};
+  uint16_t bytes_per_row[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+
+// In assembly, because neither the intrinsics' memory operands nor the tile registers are known to
+// the compiler.
+template <int kTile>
+HWY_INLINE void zero_tile() {
+  asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
+}
+// Rows of the tile lie `stride` elements apart.
+template <int kTile>
+HWY_INLINE void load_tile_from(const uint16_t* from, size_t stride) {
+  const size_t bytes = stride * sizeof(uint16_t);
+  asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(bytes), "i"(kTile) : "memory");
+}
+template <int kTile>
+HWY_INLINE void store_tile_to(float* to, size_t stride) {
+  const size_t bytes = stride * sizeof(float);
+  asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(bytes), "i"(kTile) : "memory");
+}
+template <int kSum, int kA, int kB>
+HWY_INLINE void multiply_tiles() {
+  asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kA), "i"(kB));
+}
+
+void begin_tiles() {
+  const TileConfig config;
+  asm volatile("ldtilecfg %0" : : "m"(config) : "memory");
+}
+void end_tiles() { asm volatile("tilerelease" : : : "memory"); }
+
+// The sums of 32 x 32 of C are in four tiles.
+HWY_INLINE void clear_tiles() {
+  zero_tile<0>();
+  zero_tile<1>();
+  zero_tile<2>();
+  zero_tile<3>();
+}
+HWY_INLINE void store_tiles(float* to, size_t stride) {
+  store_tile_to<0>(to, stride);
+  store_tile_to<1>(to + kTileRows, stride);
+  store_tile_to<2>(to + kTileRows * stride, stride);
+  store_tile_to<3>(to + kTileRows * stride + kTileRows, stride);
+}
+// Multiplies kTileDepth of k: rows of A that lie `step` elements apart, from `upper` and from
+// `lower` on, and two tiles of packed B.
+HWY_INLINE void add_tiles(const uint16_t* upper, const uint16_t* lower, size_t step,
+                          const uint16_t* right) {
+  load_tile_from<4>(upper, step);
+  load_tile_from<6>(right, kTileDepth);
+  load_tile_from<7>(right + kTileElements, kTileDepth);
+  multiply_tiles<0, 4, 6>();
+  load_tile_from<5>(lower, step);
+  multiply_tiles<1, 4, 7>();
+  multiply_tiles<2, 5, 6>();
+  multiply_tiles<3, 5, 7>();
+}
+
+void multiply_amx(const void* a, const void* b, size_t, size_t length, const TileResult& to) {
+  const auto* left = static_cast<const uint16_t*>(a);
+  const auto* right = static_cast<const uint16_t*>(b);
+  clear_tiles();
+  for (size_t k = 0; k < length; k += kTileDepth) {
+    add_tiles(left, left + kTileElements, kTileDepth, right);
+    left += 2 * kTileElements;
+    right += 2 * kTileElements;
+  }
+  store_tiles(to.to, to.stride);
+}
+
+// Loads rows of A into tiles from where they are stored.
+void multiply_amx_stored(const StoredRows& a, const void* b, size_t, size_t length,
+                         const TileResult& to) {
+  const auto* left = static_cast<const uint16_t*>(a.rows);
+  const auto* right = static_cast<const uint16_t*>(b);
+  clear_tiles();
+  size_t k = 0;
+  for (; k + kTileDepth <= length; k += kTileDepth) {
+    add_tiles(left, left + kTileRows * a.stride, a.stride, right);
+    left += kTileDepth;
+    right += 2 * kTileElements;
+  }
+  if (k < length) {
+    const auto* rest = static_cast<const uint16_t*>(a.rest);
+    add_tiles(rest, rest + kTileElements, kTileDepth, right);
+  }
+  store_tiles(to.to, to.stride);
+}
+
+// A few rows of C: sums += the products of a pair of k, broadcast from A, with two vectors of B.
+constexpr size_t kRowsAtOnce = 8;
+
+struct RowSums {
+  __m512 of[kRowsAtOnce][2];
+};
+
+// At most kTileDepth of k; A's rows lie `row_step` elements apart. What a tile is padded with is
+// left out: sums that begin at +0 stay what they are when it is added.
+HWY_INLINE void add_steps(RowSums& sums, const uint16_t* left, size_t row_step,
+                          const uint16_t* right, size_t depth) {
+  for (size_t pair = 0; 2 * pair < depth; ++pair) {
+    const __m512i low = _mm512_loadu_si512(right + pair * kTileDepth);
+    const __m512i high = _mm512_loadu_si512(right + kTileElements + pair * kTileDepth);
+#pragma GCC unroll 8
+    for (size_t r = 0; r < kRowsAtOnce; ++r) {
+      int32_t both;
+      std::memcpy(&both, left + r * row_step + 2 * pair, sizeof(both));
+      const __m512i a = _mm512_set1_epi32(both);
+      add_pairs(sums.of[r][0], a, low);
+      add_pairs(sums.of[r][1], a, high);
+    }
+  }
+}
+
+HWY_INLINE void clear(RowSums& sums) {
+#pragma GCC unroll 8
+  for (auto& row : sums.of) row[0] = row[1] = _mm512_setzero_ps();
+}
+
+// To rows of the result from row `first` on.
+HWY_INLINE void store(const RowSums& sums, const TileResult& to, size_t first) {
+  const auto columns_from = [&](size_t begin) {
+    return static_cast<__mmask16>(low_bits(to.cols < begin ? 0 : to.cols - begin));
+  };
+  const __mmask16 low = columns_from(0), high = columns_from(kTileRows);
+  float* row = to.to + first * to.stride;
+#pragma GCC unroll 8
+  for (size_t r = 0; r < kRowsAtOnce; ++r, row += to.stride) {
+    _mm512_mask_storeu_ps(row, low, sums.of[r][0]);
+    _mm512_mask_storeu_ps(row + kTileRows, high, sums.of[r][1]);
+  }
+}
+
+// Returns the place in packed A at which row i begins.
+constexpr size_t packed_row(size_t i) {
+  return i / kTileRows * kTileElements + i % kTileRows * kTileDepth;
+}
+
+void multiply_vectors(const void* a, const void* b, size_t, size_t length, const TileResult& to) {
+  for (size_t i = 0; i < to.rows; i += kRowsAtOnce) {
+    const auto* left = static_cast<const uint16_t*>(a) + packed_row(i);
+    const auto* right = static_cast<const uint16_t*>(b);
+    RowSums sums;
+    clear(sums);
+    size_t k = 0;
+    for (; k + kTileDepth <= length; k += kTileDepth) {
+      add_steps(sums, left, kTileDepth, right, kTileDepth);
+      left += 2 * kTileElements;
+      right += 2 * kTileElements;
+    }
+    if (k < length) add_steps(sums, left, kTileDepth, right, length - k);
+    store(sums, to, i);
+  }
+}
+
+void multiply_vectors_stored(const StoredRows& a, const void* b, size_t, size_t length,
+                             const TileResult& to) {
+  for (size_t i = 0; i < to.rows; i += kRowsAtOnce) {
+    const auto* left = static_cast<const uint16_t*>(a.rows) + i * a.stride;
+    const auto* right = static_cast<const uint16_t*>(b);
+    RowSums sums;
+    clear(sums);
+    size_t k = 0;
+    for (; k + kTileDepth <= length; k += kTileDepth) {
+      add_steps(sums, left, a.stride, right, kTileDepth);
+      left += kTileDepth;
+      right += 2 * kTileElements;
+    }
+    if (k < length) {
+      add_steps(sums, static_cast<const uint16_t*>(a.rest) + packed_row(i), kTileDepth, right,
+                length - k);
+    }
+    store(sums, to, i);
+  }
+}
+
+float widened(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+
+// The same without tiles: element (i, k) of A is at_a(i, k).
+template <class A>
+void multiply_loops(const A& at_a, const void* b, size_t length, const TileResult& to) {
+  const auto* right = static_cast<const uint16_t*>(b);
+  for (size_t i = 0; i < kPanel; ++i) {
+    for (size_t j = 0; j < kPanel; ++j) {
+      float& sum = to.to[i * to.stride + j];
+      sum = 0.0f;
+      for (size_t k = 0; k < length; ++k) {
+        const size_t step_at = k / kTileDepth * 2 * kTileElements, p = k % kTileDepth;
+        const size_t at_b = step_at + j / kTileRows * kTileElements + p / 2 * kTileDepth +
+                            j % kTileRows * 2 + p % 2;
+        sum += widened(at_a(i, k)) * widened(right[at_b]);
+      }
+    }
+  }
+}
+
+uint16_t packed_element(const void* a, size_t i, size_t k) {
+  return static_cast<const uint16_t*>(
+      a)[k / kTileDepth * 2 * kTileElements + packed_row(i) + k % kTileDepth];
+}
+
+void multiply_plain(const void* a, const void* b, size_t, size_t length, const TileResult& to) {
+  multiply_loops([a](size_t i, size_t k) { return packed_element(a, i, k); }, b, length, to);
+}
+
+void multiply_plain_stored(const StoredRows& a, const void* b, size_t, size_t length,
+                           const TileResult& to) {
+  const size_t whole = length / kTileDepth * kTileDepth;
+  const auto at_a = [&](size_t i, size_t k) {
+    return k < whole ? static_cast<const uint16_t*>(a.rows)[i * a.stride + k]
+                     : packed_element(a.rest, i, k - whole);
+  };
+  multiply_loops(at_a, b, length, to);
+}
+
+// Parts of k by kernels that have registers for the sums of one: those of the others lie in a stack
+// of tiles, of which the first is where the sums go.
+template <auto kMultiply>
+void multiply_parts(const PartsCall& call) {
+  size_t complete = 0;
+  const auto tile = [&](size_t i) {
+    return i == 0 ? call.to : call.waiting + (i - 1) * kPanel * kPanel;
+  };
+  const auto stride = [&](size_t i) { return i == 0 ? call.stride : kPanel; };
+  for (size_t part = 0; part < call.parts; ++part, ++complete) {
+    const char* a = static_cast<const char*>(call.a) + part * call.a_step;
+    const char* b = static_cast<const char*>(call.b) + part * call.b_step;
+    kMultiply(a, b, kPanel, call.length, {tile(complete), stride(complete), call.rows, kPanel});
+    for (size_t i = call.additions[part]; i > 0; --i, --complete) {
+      finish_tile({tile(complete), stride(complete), call.rows, kPanel, false, tile(complete - 1),
+                   stride(complete - 1)});
+    }
+  }
+}
+
+void round_by_instruction(CubeKernels& kernels) {
+  kernels.pack_a = &pack_tiles<false, RoundByInstruction>;
+  kernels.pack_b = &pack_tiles<true, RoundByInstruction>;
+}
+
+}  // namespace
+
+void fill_bf16_kernels(CubeKernels& kernels, PairsOfBf16 kind) {
+  kernels.rows = kPanel;
+  kernels.cols = kPanel;
+  kernels.packed_size = sizeof(uint16_t);
+  kernels.k_multiple = kTileDepth;
+  kernels.stored_multiple = kPanel;
+  kernels.pack_a = &pack_tiles<false, RoundByBits>;
+  kernels.pack_b = &pack_tiles<true, RoundByBits>;
+  kernels.finish = &finish_tile;
+  switch (kind) {
+    case PairsOfBf16::kTiles:
+      kernels.multiply = &multiply_amx;
+      kernels.multiply_stored = &multiply_amx_stored;
+      kernels.multiply_parts = &multiply_parts<&multiply_amx>;
+      kernels.begin = &begin_tiles;
+      kernels.end = &end_tiles;
+      if (vector::has_bf16_dot_products()) round_by_instruction(kernels);
+      return;
+    case PairsOfBf16::kVectors:
+      kernels.multiply = &multiply_vectors;
+      kernels.multiply_stored = &multiply_vectors_stored;
+      kernels.stored_multiple = kRowsAtOnce;
+      kernels.stores_any_columns = true;
+      kernels.multiply_parts = &multiply_parts<&multiply_vectors>;
+      round_by_instruction(kernels);
+      kernels.pack_columns = &PairOperands::pack_columns;
+      kernels.column_multiple = kTileDepth;
+      kernels.tall_skinny_rows = &tall_skinny_rows<PairOperands>;
+      kernels.tall_skinny_columns = &tall_skinny_columns<PairOperands>;
+      kernels.flat_rows = &flat_rows<PairOperands>;
+      return;
+    case PairsOfBf16::kLoops:
+      kernels.multiply = &multiply_plain;
+      kernels.multiply_stored = &multiply_plain_stored;
+      kernels.multiply_parts = &multiply_parts<&multiply_plain>;
+      return;
+  }
+}
+
+}  // namespace keel::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
+
+#if HWY_ONCE
+namespace keel {
+
+#if HWY_TARGETS & HWY_AVX3
+const CubeKernels* bf16_cube_kernels(PairsOfBf16 kind) {
+  static CubeKernels of_kind[3];
+  static std::once_flag filled[3];
+  CubeKernels& kernels = of_kind[static_cast<size_t>(kind)];
+  // Once: other threads multiply by them.
+  std::call_once(filled[static_cast<size_t>(kind)],
+                 [&] { N_AVX3::fill_bf16_kernels(kernels, kind); });
+  return &kernels;
+}
+#else
+const CubeKernels* bf16_cube_kernels(PairsOfBf16) { return nullptr; }
+#endif
+
+}  // namespace keel
+#endif

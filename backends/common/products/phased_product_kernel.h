@@ -1,0 +1,18 @@
+// The gradient of a convolution for its images, with a stride (ops/products/product_phases.h), as
+// one kernel of the cube for all phases. Immutable; any thread.
+#ifndef KEEL_BACKENDS_COMMON_PRODUCTS_PHASED_PRODUCT_KERNEL_H
+#define KEEL_BACKENDS_COMMON_PRODUCTS_PHASED_PRODUCT_KERNEL_H
+
+#include "keel/backends/common/anchored_node.h"
+#include "keel/backends/common/kernel.h"
+
+namespace keel {
+
+bool has_phases(const AnchoredNode& fused);
+// REQUIRE has_phases.
+Support supports_phases(const AnchoredNode& fused);
+KernelPlan plan_phases(const AnchoredNode& fused, bool saturate_f16);
+
+}  // namespace keel
+
+#endif  // KEEL_BACKENDS_COMMON_PRODUCTS_PHASED_PRODUCT_KERNEL_H
