@@ -1,5 +1,5 @@
-// cpu: computes in host memory: Eigen for products, the vector library for the rest, oneTBB behind
-// parallel_for.
+// cpu: computes in host memory: Eigen for products, but for those of 16-bit floats, which are the
+// cube's, the vector library for the rest, oneTBB behind parallel_for.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "keel/backends/common/anchored_node.h"
+#include "keel/backends/common/cube/kernel_choice.h"
 #include "keel/backends/common/host_backend.h"
 #include "keel/backends/common/shared_kernels.h"
 #include "keel/backends/common/vector/host_isa.h"
@@ -55,7 +56,7 @@ class CpuBackend final : public HostBackend {
 
   std::vector<DeviceInfo> devices() const override {
     std::vector<DeviceInfo> infos = HostBackend::devices();
-    infos.at(0).properties = {{"isa", vector::name_of(vector::host_isa())},
+    infos.at(0).properties = {{"isa", host_isa_name()},
                               {"available isas", vector::available_host_isa_names()}};
     return infos;
   }

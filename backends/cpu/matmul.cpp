@@ -14,11 +14,12 @@
 #include <Eigen/Core>
 
 #include "keel/backends/common/product_epilogue.h"
+#include "keel/backends/common/products/cube_kernel.h"
+#include "keel/backends/common/products/winograd_kernel.h"
 #include "keel/backends/common/vector/element_kernels.h"
 #include "keel/backends/common/vector/instructions.h"
 #include "keel/backends/common/vector/integer_product.h"
 #include "keel/backends/common/vector/softmax_rows.h"
-#include "keel/backends/common/vector/winograd_kernel.h"
 #include "keel/backends/common/window_copy.h"
 #include "keel/backends/cpu/byte_rows.h"
 #include "keel/backends/cpu/kernels.h"
@@ -274,10 +275,8 @@ void integer_tile(const ProductMatrices& p, const T* a, const T* b, T* c, int64_
   multiply(integer_product_of(p), call);
 }
 
-// Halves are widened to f32 in the workspace (phase 0), those that are stored as f32 rounded on the
-// way, and multiplied (phase 1). A tile of C that is to be rounded, or has an epilogue, is computed
-// in the block's workspace and goes on from there. Operands that are windows are loaded into the
-// workspace a piece at a time.
+// A tile of C that has an epilogue is computed in the block's workspace and goes on from there.
+// Operands that are windows are loaded into the workspace a piece at a time.
 class ProductKernel final : public Kernel {
  public:
   explicit ProductKernel(const AnchoredNode& fused)
@@ -286,16 +285,11 @@ class ProductKernel final : public Kernel {
         bytes_(ByteRows::of(fused)),
         loads_(p_, cut_, bytes_.has_value()),
         dtype_(fused.anchor().input(0).dtype()),
-        half_(size_of(dtype_) == 2),
-        rounds_(half_ && !p_.wide),
-        widen_(vector::find_instruction("cast", dtype_, f32)),
-        round_(vector::find_instruction("cast", f32, dtype_)),
         multiply_integers_(vector::find_integer_multiply(dtype_)),
         a_at_(fused.source(p_.a.input).value()),
         b_at_(fused.source(p_.b.input).value()),
         outputs_at_(fused.node().inputs().size()),
         workspace_at_(outputs_at_ + fused.node().types().size()) {
-    const Node& node = fused.anchor();
     if (fused.has_epilogue())
       epilogue_.emplace(fused, vector::instruction_lookup(), vector::make_softmax_rows,
                         p_.c_stride);
@@ -304,32 +298,19 @@ class ProductKernel final : public Kernel {
     blocks_ = static_cast<int>(
         std::clamp<int64_t>(std::min(cut_.tiles * count_, std::max<int64_t>(1, worth)), 1,
                             p_.a.windows || p_.b.windows || bytes_ ? kMostLoading : kMostBlocks));
-    counts_[0] = node.input(p_.a.input).shape().num_elements();
-    counts_[1] = node.input(p_.b.input).shape().num_elements();
-    casts_[0] = fused.has_prologue(p_.a.input);
-    casts_[1] = fused.has_prologue(p_.b.input);
   }
 
-  size_t workspace_bytes() const {
-    return widened_bytes() + static_cast<size_t>(blocks_) * block_bytes();
-  }
+  size_t workspace_bytes() const { return static_cast<size_t>(blocks_) * block_bytes(); }
   std::vector<KernelPlan::InPlace> in_place() const {
     return epilogue_ ? epilogue_->in_place() : std::vector<KernelPlan::InPlace>{};
   }
-  int phases() const override { return half_ ? 2 : 1; }
-  int product_phase() const { return half_ ? 1 : 0; }
-  int blocks(int phase) const override {
-    return phase == product_phase() ? blocks_ : blocks_of_cast(counts_[0] + counts_[1]);
-  }
+  int blocks(int) const override { return blocks_; }
 
-  void run(void* const* args, int phase, int block) const override {
-    if (!half_) return multiply_block(args, args[a_at_], args[b_at_], block);
-    // Nothing to widen needs no workspace.
-    auto* a = widened_bytes() == 0 ? nullptr : static_cast<float*>(args[workspace_at_]);
-    float* b = a + counts_[0];
-    if (phase == product_phase()) return multiply_block(args, a, b, block);
-    widen_share(args[a_at_], casts_[0], a, counts_[0], block);
-    widen_share(args[b_at_], casts_[1], b, counts_[1], block);
+  void run(void* const* args, int, int block) const override {
+    if (bytes_) bytes_->check_rows(args);
+    const int64_t all = cut_.tiles * count_;
+    for (int64_t i = all * block / blocks_; i < all * (block + 1) / blocks_; ++i)
+      multiply(args, static_cast<size_t>(i / cut_.tiles), tile(i % cut_.tiles), block);
   }
 
  private:
@@ -339,36 +320,28 @@ class ProductKernel final : public Kernel {
     return {begin, std::min(p_.m, begin + cut_.tile), 0, p_.n};
   }
 
-  size_t widened_bytes() const {
-    const auto count = static_cast<size_t>(counts_[0] + counts_[1]);
-    return half_ ? align_up(count * sizeof(float), Buffer::kAlignment) : 0;
-  }
-  // A tile of C in a dtype.
-  size_t tile_bytes(DType dtype) const {
+  size_t tile_bytes() const {
     const int64_t columns = cut_.along_n ? std::min(p_.n, cut_.tile) : p_.n;
-    return align_up(static_cast<size_t>(tile_rows() * columns) * size_of(dtype),
+    return align_up(static_cast<size_t>(tile_rows() * columns) * size_of(dtype_),
                     Buffer::kAlignment);
   }
-  bool keeps_sums() const { return epilogue_ || rounds_; }
-  size_t sums_bytes() const { return keeps_sums() ? tile_bytes(half_ ? f32 : dtype_) : 0; }
+  size_t sums_bytes() const { return epilogue_ ? tile_bytes() : 0; }
   // The sums of later parts: each time that the tree of parts is halved, one more waits.
   size_t later_parts_bytes() const {
     const auto levels = static_cast<size_t>(std::bit_width(static_cast<uint64_t>(p_.parts - 1)));
-    return levels * tile_bytes(half_ ? f32 : dtype_);
+    return levels * tile_bytes();
   }
-  size_t rounded_bytes() const { return epilogue_ && rounds_ ? tile_bytes(dtype_) : 0; }
   int64_t tile_rows() const { return cut_.along_n ? p_.m : std::min(p_.m, cut_.tile); }
-  // Buffers that operands are loaded into, a tile of C, the same rounded, and what row-wise ops
-  // need beside it.
+  // Buffers that operands are loaded into, a tile of C, and what row-wise ops need beside it.
   size_t block_bytes() const {
-    return loaded_bytes() + sums_bytes() + rounded_bytes() + rows_bytes() + later_parts_bytes();
+    return loaded_bytes() + sums_bytes() + rows_bytes() + later_parts_bytes();
   }
   size_t loaded_bytes() const {
     if (is_integer(dtype_)) {
       return align_up(vector::integer_product_scratch(integer_product_of(p_)), Buffer::kAlignment);
     }
     const auto elements = static_cast<size_t>(loads_.left + loads_.right + loads_.rest);
-    return align_up(elements * size_of(half_ ? f32 : dtype_), Buffer::kAlignment);
+    return align_up(elements * size_of(dtype_), Buffer::kAlignment);
   }
   size_t rows_bytes() const {
     if (!epilogue_) return 0;
@@ -376,68 +349,31 @@ class ProductKernel final : public Kernel {
     return align_up(rows, Buffer::kAlignment);
   }
 
-  static int blocks_of_cast(int64_t elements) {
-    constexpr int64_t kWorthABlock = 32768;
-    return static_cast<int>(std::clamp<int64_t>(elements / kWorthABlock, 1, 64));
-  }
-
-  // Widens the block's share of an operand's elements; `casts`: f32, which it rounds first.
-  void widen_share(const void* from, bool casts, float* to, int64_t count, int block) const {
-    const int64_t begin = count * block / blocks(0), end = count * (block + 1) / blocks(0);
-    if (!casts) {
-      const auto* halves = static_cast<const uint16_t*>(from);
-      return cast_elements(widen_, halves + begin, to + begin, end - begin);
-    }
-    constexpr int64_t kPiece = 2048;
-    uint16_t rounded[kPiece];
-    for (int64_t at = begin; at < end; at += kPiece) {
-      const int64_t part = std::min(kPiece, end - at);
-      cast_elements(round_, static_cast<const float*>(from) + at, rounded, part);
-      cast_elements(widen_, rounded, to + at, part);
-    }
-  }
-
-  static void cast_elements(VectorInstruction cast, const void* from, void* to, int64_t count) {
-    VectorCall call;
-    call.dst = to;
-    call.src[0] = from;
-    call.n = static_cast<size_t>(count);
-    cast(call);
-  }
-
-  // left and right: the operands as multiplied.
-  void multiply_block(void* const* args, const void* left, const void* right, int block) const {
-    if (bytes_) bytes_->check_rows(args);
-    const int64_t all = cut_.tiles * count_;
-    for (int64_t i = all * block / blocks_; i < all * (block + 1) / blocks_; ++i) {
-      const auto batch = static_cast<size_t>(i / cut_.tiles);
-      const Tile t = tile(i % cut_.tiles);
-      if (t.m1 <= t.m0 || t.n1 <= t.n0) continue;
-      visit_dtype(half_ ? f32 : dtype_, [&]<class T>() {
-        if constexpr (!is_half_type<T> && !std::is_same_v<T, bool>) {
-          const ProductMatrices::Starts& at = p_.batch[batch];
-          const LeftBytes bytes{bytes_ ? &*bytes_ : nullptr, args, at.a};
-          const T* a = bytes_ ? nullptr : static_cast<const T*>(left) + at.a;
-          const T* b = static_cast<const T*>(right) + at.b;
-          T* loaded = static_cast<T*>(block_of(args, block));
-          T* later = static_cast<T*>(later_parts_of(args, block));
-          if (keeps_sums()) {
-            T* sums = static_cast<T*>(sums_of(args, block));
-            add_parts(bytes, a, b, sums, t.n1 - t.n0, t, loaded, later);
-            finish(args, sums, at.c, t);
-          } else {
-            T* c = static_cast<T*>(args[outputs_at_]) + at.c + t.m0 * p_.c_stride + t.n0;
-            add_parts(bytes, a, b, c, p_.c_stride, t, loaded, later);
-          }
+  void multiply(void* const* args, size_t batch, const Tile& t, int block) const {
+    if (t.m1 <= t.m0 || t.n1 <= t.n0) return;
+    visit_dtype(dtype_, [&]<class T>() {
+      if constexpr (!is_half_type<T> && !std::is_same_v<T, bool>) {
+        const ProductMatrices::Starts& at = p_.batch[batch];
+        const LeftBytes bytes{bytes_ ? &*bytes_ : nullptr, args, at.a};
+        const T* a = bytes_ ? nullptr : static_cast<const T*>(args[a_at_]) + at.a;
+        const T* b = static_cast<const T*>(args[b_at_]) + at.b;
+        T* loaded = static_cast<T*>(block_of(args, block));
+        T* later = static_cast<T*>(later_parts_of(args, block));
+        if (epilogue_) {
+          T* sums = static_cast<T*>(sums_of(args, block));
+          add_parts(bytes, a, b, sums, t.n1 - t.n0, t, loaded, later);
+          finish(args, sums, at.c, t);
+        } else {
+          T* c = static_cast<T*>(args[outputs_at_]) + at.c + t.m0 * p_.c_stride + t.n0;
+          add_parts(bytes, a, b, c, p_.c_stride, t, loaded, later);
         }
-      });
-    }
+      }
+    });
   }
 
   void* block_of(void* const* args, int block) const {
     if (block_bytes() == 0) return nullptr;
-    return static_cast<char*>(args[workspace_at_]) + widened_bytes() +
-           static_cast<size_t>(block) * block_bytes();
+    return static_cast<char*>(args[workspace_at_]) + static_cast<size_t>(block) * block_bytes();
   }
   void* sums_of(void* const* args, int block) const {
     return static_cast<char*>(block_of(args, block)) + loaded_bytes();
@@ -463,35 +399,20 @@ class ProductKernel final : public Kernel {
                            t, loaded);
     }
     const int64_t middle = begin + (end - begin) / 2, rows = t.m1 - t.m0, columns = t.n1 - t.n0;
-    T* const behind = later + tile_bytes(dtype_of<T>) / sizeof(T);
+    T* const behind = later + tile_bytes() / sizeof(T);
     add_parts_between(begin, middle, a, b, c, c_stride, t, loaded, later);
     add_parts_between(middle, end, a, b, later, columns, t, loaded, behind);
     Result<T>(c, rows, columns, Eigen::OuterStride<>(c_stride)) +=
         Result<T>(later, rows, columns, Eigen::OuterStride<>(columns));
   }
 
-  // Takes a tile of sums to the output: rounded where the result has 16 bits, then through the
-  // epilogue.
-  // `start`: the element of the result that C begins with.
+  // Takes a tile of sums through the epilogue. `start`: the element of the result that C begins
+  // with.
   void finish(void* const* args, void* sums, int64_t start, const Tile& t) const {
-    const int64_t rows = t.m1 - t.m0, columns = t.n1 - t.n0;
-    if (!epilogue_) return store_rounded(args, static_cast<const float*>(sums), start, t);
-    char* behind = static_cast<char*>(sums) + sums_bytes();
-    if (rounds_) cast_elements(round_, sums, behind, rows * columns);
-    const TileRectangle where{start / p_.c_stride + t.m0, rows, start % p_.c_stride + t.n0,
-                              columns};
-    epilogue_->run(args, rounds_ ? behind : sums, where, columns, behind + rounded_bytes());
-  }
-
-  void store_rounded(void* const* args, const float* sums, int64_t start, const Tile& t) const {
     const int64_t columns = t.n1 - t.n0;
-    // Whole rows of the result follow each other.
-    const int64_t together = columns == p_.c_stride ? t.m1 - t.m0 : 1;
-    char* out = static_cast<char*>(args[outputs_at_]);
-    for (int64_t row = t.m0; row < t.m1; row += together, sums += columns) {
-      const auto at = static_cast<size_t>(start + row * p_.c_stride + t.n0);
-      cast_elements(round_, sums, out + at * size_of(dtype_), together * columns);
-    }
+    const TileRectangle where{start / p_.c_stride + t.m0, t.m1 - t.m0, start % p_.c_stride + t.n0,
+                              columns};
+    epilogue_->run(args, sums, where, columns, static_cast<char*>(sums) + sums_bytes());
   }
 
   // c: where the tile begins.
@@ -509,15 +430,10 @@ class ProductKernel final : public Kernel {
   std::optional<ByteRows> bytes_;  // of operand a, where it is loaded from bytes
   Loads loads_;
   DType dtype_;
-  bool half_;
-  bool rounds_;                      // the sums, as they leave their tile: the result has 16 bits
-  VectorInstruction widen_, round_;  // of a half product's operands and result
   vector::IntegerMultiply multiply_integers_;       // null for floats
   size_t a_at_, b_at_, outputs_at_, workspace_at_;  // numbers of arguments
   std::optional<ProductEpilogue> epilogue_;
   int64_t count_ = 1;
-  int64_t counts_[2] = {0, 0};      // elements of the operands
-  bool casts_[2] = {false, false};  // whether they are stored in f32, and halves as multiplied
   int blocks_ = 1;
 };
 
@@ -538,9 +454,7 @@ Support supports_product(const AnchoredNode& fused) {
   const Cut cut(matrices);
   for (size_t i = 0; i < fused.anchor().inputs().size(); ++i) {
     if (!fused.source(i)) return {false, "an operand is not made of one stored value"};
-    const bool rounds = fused.is_cast(i) && fused.stored(i).dtype() == f32 &&
-                        size_of(fused.anchor().input(i).dtype()) == 2;
-    if (!fused.has_prologue(i) || rounds) continue;
+    if (!fused.has_prologue(i)) continue;
     if (Support s = ByteRows::supports(fused, i); !s.supported) return s;
     if (cut.along_n && cut.tiles > 1) {
       return {false, "each of its " + std::to_string(cut.tiles) + " tiles would load all bytes"};
@@ -568,24 +482,36 @@ KernelPlan plan_product(const AnchoredNode& node) {
   KernelPlan plan;
   plan.in_place = kernel->in_place();
   plan.workspace_bytes = kernel->workspace_bytes();
-  plan.block_dim = kernel->blocks(kernel->product_phase());
+  plan.block_dim = kernel->blocks(0);
   plan.kernel = std::move(kernel);
   return plan;
 }
 
-KernelPlan plan_transformed_tiles(const AnchoredNode& node) {
-  return vector::plan_winograd(node, false);
+bool multiplies_halves(const AnchoredNode& node) {
+  const DType dtype = node.anchor().input(0).dtype();
+  return dtype == f16 || dtype == bf16;
 }
+
+KernelPlan plan_halves(const AnchoredNode& node) {
+  SharedEpilogues epilogues(/*saturate_f16=*/false);
+  const StateLayouts none;
+  return plan_cube_kernel(node, {none, epilogues});
+}
+
+KernelPlan plan_transformed_tiles(const AnchoredNode& node) { return plan_winograd(node, false); }
 
 }  // namespace
 
-// The size of the tiles follows from the shape alone, so that the result does not depend on the
-// number of threads.
+// Eigen has no products of 16-bit floats by the processor's tiles or dot products, so these are the
+// cube's. The size of Eigen's tiles follows from the shape alone, so that the result does not
+// depend on the number of threads.
 std::span<const KernelEntry> product_entries() {
   static const KernelEntry entries[] = {
-      {.matches = vector::has_winograd_form,
-       .supports = vector::supports_winograd,
-       .plan = plan_transformed_tiles},
+      {.matches = has_winograd_form, .supports = supports_winograd, .plan = plan_transformed_tiles},
+      {.ops = {"matmul", "conv2d", "conv2d_input_gradient", "conv2d_weight_gradient"},
+       .matches = multiplies_halves,
+       .supports = supports_cube,
+       .plan = plan_halves},
       {.ops = {"matmul", "conv2d", "conv2d_input_gradient", "conv2d_weight_gradient"},
        .supports = supports_product,
        .plan = plan_product}};

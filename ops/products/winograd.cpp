@@ -86,7 +86,8 @@ std::optional<WinogradForm> with_tiles(WinogradForm form, const ResultsOfTile& o
 }  // namespace
 
 std::optional<WinogradForm> winograd_form(const ProductMatrices& p, DType dtype) {
-  if (dtype != f32 || p.direct || !p.a.windows || p.batch.size() != 1) return std::nullopt;
+  if (!(dtype == f32 || dtype == f16 || dtype == bf16)) return std::nullopt;
+  if (p.direct || !p.a.windows || p.batch.size() != 1) return std::nullopt;
   WinogradForm form;
   form.sums_windows = p.a.transposed;
   if (form.sums_windows && p.b.windows) return std::nullopt;

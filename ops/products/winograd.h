@@ -133,9 +133,10 @@ struct WinogradForm {
   int64_t lines() const { return images * tiles[0]; }  // of tiles, of a part
 };
 
-// Returns the form of a product that is worth computing so; nothing for others, for operands that
-// are not f32, and where the op asks for the sum of terms. Follows from the op and its shapes
-// alone, never from what is fused to it, and for a product with parts from the shapes of one part.
+// Returns the form of a product that is worth computing so, in f32, which operands of 16 bits are
+// widened to; nothing for others, for other dtypes, and where the op asks for the sum of terms.
+// Follows from the op and its shapes alone, never from what is fused to it, and for a product with
+// parts from the shapes of one part.
 KEEL_API std::optional<WinogradForm> winograd_form(const ProductMatrices& matrices, DType dtype);
 
 }  // namespace keel

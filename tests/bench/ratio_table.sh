@@ -112,11 +112,13 @@ measure_steps() {
   tool "npu softmax fp32" softmax 100 6000 npu fp32 2
   tool "cpu softmax fp32" softmax 100 6000 cpu fp32 2
   tool "npu softmax mixed_bf16" softmax 100 6000 npu mixed_bf16 2
+  tool "cpu softmax mixed_bf16" softmax 100 6000 cpu mixed_bf16 2
   hand "hand softmax" softmax 6000
   torch "torch mlp" step mlp 2 468
   tool "npu mlp fp32" mlp 128 468 npu fp32 2
   tool "cpu mlp fp32" mlp 128 468 cpu fp32 2
   tool "npu mlp mixed_bf16" mlp 128 468 npu mixed_bf16 2
+  tool "cpu mlp mixed_bf16" mlp 128 468 cpu mixed_bf16 2
   hand "hand mlp" mlp 468
   hand "hand mlp_bf16" mlp_bf16 468
   tool "npu mlp fp32 alone" mlp 128 468 npu fp32 1
@@ -133,8 +135,8 @@ measure_models() {
     torch "torch $model" step "$model" 2 "$steps" "$text"
     for backend in npu cpu; do
       tool "$backend $model fp32" "$model" "$batch" "$steps" $backend fp32 2 0.001 "$text"
+      tool "$backend $model mixed_bf16" "$model" "$batch" "$steps" $backend mixed_bf16 2 0.001 "$text"
     done
-    tool "npu $model mixed_bf16" "$model" "$batch" "$steps" npu mixed_bf16 2 0.001 "$text"
   done
 }
 measure_accuracy() { # SEED
@@ -234,9 +236,12 @@ value_row() { # WHAT NAME UNIT TARGET: without a peer
   [ -n "${samples[$2]:-}" ] || return 0
   line "$1" "$(shown "$2" " $3")" "-" "-" "-" "$4 $3" "$(verdict "$(spread "$2" | cut -d' ' -f1)" "$4")"
 }
+# On cpu, mixed bf16 is to be no slower than fp32 where the processor has instructions for it.
+target_of_mixed_on_cpu() { grep -qwE 'avx512_bf16|amx_bf16' /proc/cpuinfo && echo "<= 1" || echo -; }
 print_steps() {
   # Targets of mixed bf16 depend on how the processor multiplies it: on tiles, or by dot products.
-  local mixed="<= 0.22" mixed_by_hand="<= 1.0"
+  local mixed="<= 0.22" mixed_by_hand="<= 1.0" on_cpu
+  on_cpu=$(target_of_mixed_on_cpu)
   grep -qw amx_bf16 /proc/cpuinfo && mixed="<= 0.12" mixed_by_hand="<= 0.50"
   ratio_row "softmax fp32, npu : libtorch" "npu softmax fp32" "torch softmax" us "<= 0.25" "softmax 100" f32
   ratio_row "softmax fp32, npu : AVX-512 by hand" "npu softmax fp32" "hand softmax" us "<= 1.25" "softmax 100" f32
@@ -244,12 +249,14 @@ print_steps() {
   ratio_row "softmax fp32, cpu : AVX-512 by hand" "cpu softmax fp32" "hand softmax" us "-" "softmax 100" f32
   ratio_row "softmax mixed bf16, npu : libtorch fp32" "npu softmax mixed_bf16" "torch softmax" us "<= 0.13" "softmax 100" bf16
   ratio_row "softmax, npu, mixed bf16 : fp32" "npu softmax mixed_bf16" "npu softmax fp32" us "<= 1"
+  ratio_row "softmax, cpu, mixed bf16 : fp32" "cpu softmax mixed_bf16" "cpu softmax fp32" us "$on_cpu"
   ratio_row "mlp fp32, npu : libtorch" "npu mlp fp32" "torch mlp" us "<= 0.50" "mlp 128" f32
   ratio_row "mlp fp32, npu : oneDNN sgemm by hand" "npu mlp fp32" "hand mlp" us "<= 1.05" "mlp 128" f32
   ratio_row "mlp fp32, cpu : libtorch" "cpu mlp fp32" "torch mlp" us "<= 0.75" "mlp 128" f32
   ratio_row "mlp fp32, cpu : oneDNN sgemm by hand" "cpu mlp fp32" "hand mlp" us "-" "mlp 128" f32
   ratio_row "mlp mixed bf16, npu : libtorch fp32" "npu mlp mixed_bf16" "torch mlp" us "$mixed" "mlp 128" bf16
   ratio_row "mlp mixed bf16, npu : oneDNN bf16 by hand" "npu mlp mixed_bf16" "hand mlp_bf16" us "$mixed_by_hand" "mlp 128" bf16
+  ratio_row "mlp, cpu, mixed bf16 : fp32" "cpu mlp mixed_bf16" "cpu mlp fp32" us "$on_cpu"
   ratio_row "mlp fp32, npu, 1 thread : 2 threads" "npu mlp fp32 alone" "npu mlp fp32" us ">= 1.8"
   ratio_row "mlp mixed bf16, npu, 1 thread : 2 threads" "npu mlp mixed_bf16 alone" "npu mlp mixed_bf16" us ">= 1.5"
   local precision
@@ -275,6 +282,7 @@ print_models() {
     [ "$model" = lenet ] && grep -qw amx_bf16 /proc/cpuinfo && target="<= 0.30" || target=-
     ratio_row "$model mixed bf16, npu : libtorch fp32" "npu $model mixed_bf16" "torch $model" us "$target" \
       "$model $batch" bf16
+    ratio_row "$model, cpu, mixed bf16 : fp32" "cpu $model mixed_bf16" "cpu $model fp32" us "$(target_of_mixed_on_cpu)"
     for backend in npu cpu; do
       ratio_row "peak memory, $model fp32, $backend : libtorch (set as floats)" "$backend $model fp32 memory" "torch $model memory" \
         MiB "<= 1"

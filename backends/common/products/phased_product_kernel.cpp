@@ -12,6 +12,7 @@
 #include "keel/backends/common/products/operand_load.h"
 #include "keel/backends/common/products/padded_images.h"
 #include "keel/backends/common/products/prepacked_weight.h"
+#include "keel/backends/common/products/product_result.h"
 #include "keel/backends/common/vector/element_kernels.h"
 #include "keel/backends/common/vector/instructions.h"
 #include "keel/backends/common/vector/softmax_rows.h"
@@ -47,8 +48,7 @@ class PhasedKernel final : public Kernel {
       : images_(fused.anchor().type().shape),
         outputs_at_(fused.node().inputs().size()),
         workspace_at_(outputs_at_ + fused.node().types().size()),
-        result_(fused.anchor().type().dtype),
-        reports_status_(saturate_f16 && vector::computes_f16(fused.node())) {
+        result_(fused, images_[3], saturate_f16) {
     for (const ProductPhase& phase : product_phases(fused.anchor())) add_phase(fused, phase);
     a_at_ = fused.source(phases_.front().geometry.matrices.a.input).value();
     b_at_ = fused.source(phases_.front().geometry.matrices.b.input).value();
@@ -59,11 +59,6 @@ class PhasedKernel final : public Kernel {
     clears_ = std::any_of(phases_.begin(), phases_.end(), [](const Phase& phase) {
       return !phase.has_taps() || !phase.writes_pixels();
     });
-    if (result_ != f32) round_ = vector::find_instruction("cast", f32, result_, saturate_f16);
-    if (fused.has_epilogue()) {
-      epilogue_.emplace(fused, vector::instruction_lookup(saturate_f16), vector::make_softmax_rows,
-                        channels());
-    }
     cut_strips();
     lay_out_scratch();
   }
@@ -72,10 +67,8 @@ class PhasedKernel final : public Kernel {
   size_t workspace_bytes() const {
     return std::max(kAligned, packed_ + static_cast<size_t>(blocks_) * scratch_);
   }
-  bool reports_status() const { return reports_status_; }
-  std::vector<KernelPlan::InPlace> in_place() const {
-    return epilogue_ ? epilogue_->in_place() : std::vector<KernelPlan::InPlace>{};
-  }
+  bool reports_status() const { return result_.reports_status(); }
+  std::vector<KernelPlan::InPlace> in_place() const { return result_.in_place(); }
   int phases() const override { return 2; }
   int blocks(int) const override { return blocks_; }
 
@@ -85,7 +78,7 @@ class PhasedKernel final : public Kernel {
     uint32_t status = 0;
     for (int64_t i = strips_ * block / blocks_; i < strips_ * (block + 1) / blocks_; ++i)
       status |= compute(args, strip(i), scratch);
-    if (reports_status_) raise_float_status(args[workspace_at_ + 1], status);
+    if (reports_status()) raise_float_status(args[workspace_at_ + 1], status);
   }
 
  private:
@@ -193,11 +186,10 @@ class PhasedKernel final : public Kernel {
     lines_ = align_up(lines_, kAligned);
     if (results_) copy_ = align_up(most_copied_elements() * sizeof(float), kAligned);
     const auto rows = static_cast<size_t>(images_of_strip_ * lines_of_strip_ * images_[2]);
-    const size_t elements = rows * static_cast<size_t>(channels());
-    if (result_ != f32 || epilogue_) values_ = align_up(elements * sizeof(float), kAligned);
-    if (result_ != f32 && epilogue_) rounded_ = align_up(elements * size_of(result_), kAligned);
-    const size_t behind = epilogue_ ? align_up(epilogue_->scratch_bytes(rows), kAligned) : 0;
-    scratch_ = std::max(cube_scratch_ + sums_ + values_ + rounded_ + behind + lines_ + copy_,
+    if (!result_.is_sums())
+      values_ = align_up(rows * static_cast<size_t>(channels()) * sizeof(float), kAligned);
+    behind_ = result_.scratch_bytes(static_cast<int64_t>(rows));
+    scratch_ = std::max(cube_scratch_ + sums_ + values_ + behind_ + lines_ + copy_,
                         align_up(taps, kAligned));
   }
   // Both lie behind all else in a block's part.
@@ -275,8 +267,8 @@ class PhasedKernel final : public Kernel {
   uint32_t compute(void* const* args, const Strip& strip, char* scratch) const {
     const int64_t row = (strip.image * height() + strip.line) * images_[2];
     const int64_t rows = strip.images * strip.lines * images_[2];
-    float* to = values_ == 0 ? static_cast<float*>(args[outputs_at_]) + row * channels()
-                             : reinterpret_cast<float*>(scratch + cube_scratch_ + sums_);
+    float* to = result_.is_sums() ? static_cast<float*>(args[outputs_at_]) + row * channels()
+                                  : reinterpret_cast<float*>(scratch + cube_scratch_ + sums_);
     // Element 0 of the images, were all of them there.
     float* const images = to - row * channels();
     if (clears_) std::memset(to, 0, static_cast<size_t>(rows * channels()) * sizeof(float));
@@ -285,7 +277,9 @@ class PhasedKernel final : public Kernel {
       for (const Phase& phase : phases_)
         multiply(args, phase, group, rows_of(phase, strip), results, images, scratch);
     }
-    return values_ == 0 ? 0 : finish(args, to, {row, rows, 0, channels()}, scratch);
+    if (result_.is_sums()) return 0;
+    return result_.finish(args, to, {row, rows, 0, channels()},
+                          scratch + cube_scratch_ + sums_ + values_);
   }
 
   // Returns where the group's part of dy begins: that of the copy for this strip, if there is one.
@@ -347,32 +341,9 @@ class PhasedKernel final : public Kernel {
     }
   }
 
-  // Rounds a strip and takes it through the epilogue, or to the output where there is none.
-  uint32_t finish(void* const* args, float* sums, const TileRectangle& where, char* scratch) const {
-    uint32_t status = 0;
-    const auto elements = static_cast<size_t>(where.rows * where.columns);
-    char* rounded = scratch + cube_scratch_ + sums_ + values_;
-    if (round_ != nullptr) {
-      VectorCall call;
-      call.src[0] = sums;
-      call.dst = epilogue_ ? rounded
-                           : static_cast<char*>(args[outputs_at_]) +
-                                 static_cast<size_t>(where.row * channels()) * size_of(result_);
-      call.n = elements;
-      call.status = &status;
-      round_(call);
-    }
-    if (!epilogue_) return status;
-    void* values = round_ != nullptr ? static_cast<void*>(rounded) : sums;
-    return status | epilogue_->run(args, values, where, channels(), rounded + rounded_);
-  }
-
   Shape images_;
   size_t a_at_ = 0, b_at_ = 0, outputs_at_, workspace_at_;  // numbers of arguments
-  DType result_;  // of the product: f32 as accumulated, or the operands'
-  bool reports_status_;
-  VectorInstruction round_ = nullptr;
-  std::optional<ProductEpilogue> epilogue_;
+  ProductResult result_;
   std::vector<Phase> phases_;
   size_t element_size_ = sizeof(float);  // of dy
   std::optional<PaddedImages> results_;  // dy as all phases read it, where it is copied
@@ -381,8 +352,7 @@ class PhasedKernel final : public Kernel {
   int64_t images_of_strip_ = 1, lines_of_strip_ = 1, strips_of_image_ = 1, strips_ = 1;
   int blocks_ = 1;
   // Bytes: of all packed operands, and behind them of a block.
-  size_t packed_ = 0, cube_scratch_ = 0, sums_ = 0, values_ = 0, rounded_ = 0, lines_ = 0,
-         copy_ = 0;
+  size_t packed_ = 0, cube_scratch_ = 0, sums_ = 0, values_ = 0, behind_ = 0, lines_ = 0, copy_ = 0;
   size_t scratch_ = 0;
 };
 

@@ -2,7 +2,7 @@
 
 #include "keel/backends/common/products/cube_kernel.h"
 #include "keel/backends/common/products/phased_product_kernel.h"
-#include "keel/backends/common/vector/winograd_kernel.h"
+#include "keel/backends/common/products/winograd_kernel.h"
 #include "keel/backends/npu/kernels/cube_work.h"
 #include "keel/backends/npu/kernels/integer_product_kernel.h"
 #include "keel/backends/npu/kernels/kernel_entry.h"
@@ -23,7 +23,7 @@ KernelPlan plan_phased_kernel(const AnchoredNode& node, const PlanRequest& reque
 }
 
 KernelPlan plan_transformed_tiles(const AnchoredNode& node, const PlanRequest& request) {
-  return vector::plan_winograd(node, request.saturate_f16);
+  return plan_winograd(node, request.saturate_f16);
 }
 
 }  // namespace
@@ -36,8 +36,8 @@ std::span<const KernelEntry> product_entries() {
        .plan = plan_integers,
        .work = integer_product_work,
        .planned = &kPlannedIntegerProduct},
-      {.matches = vector::has_winograd_form,
-       .supports = vector::supports_winograd,
+      {.matches = has_winograd_form,
+       .supports = supports_winograd,
        .plan = plan_transformed_tiles,
        .work = product_work,
        .planned = &kPlannedTransformedTiles},

@@ -13,6 +13,7 @@
 #include <doctest/doctest.h>
 
 #include "keel/backends/common/anchored_node.h"
+#include "keel/backends/common/cube/kernel_choice.h"
 #include "keel/core/base/parallel_for.h"
 #include "keel/graph/ir/emit.h"
 #include "keel/ops/conv_rules.h"
@@ -90,19 +91,29 @@ std::vector<std::vector<double>> sums_of(const TiledConv& conv, const Tensor& x,
   return sums;
 }
 
+// The convolution and its two gradients.
+Values three_products(const TiledConv& conv, const Value& x, const Value& w, const Value& dy,
+                      bool wide) {
+  Conv2dAttributes options = conv.options;
+  options.wide = wide;
+  return {conv2d(x, w, options),
+          conv2d_input_gradient(dy, w, options, {conv.images[1], conv.images[2]}),
+          conv2d_weight_gradient(x, dy, {conv.weights[0], conv.weights[1]}, options)};
+}
+
 StepCase step_of(const TiledConv& conv, const Tensor& x, const Tensor& w, const Tensor& dy) {
-  return {
-      [conv](Graph& g) {
-        const Value images = g.input("x", f32, conv.images);
-        const Value weights = g.input("w", f32, conv.weights);
-        const Value up = g.input("dy", f32, conv.results);
-        return std::pair<Update, Values>{
-            Update(),
-            {conv2d(images, weights, conv.options),
-             conv2d_input_gradient(up, weights, conv.options, {conv.images[1], conv.images[2]}),
-             conv2d_weight_gradient(images, up, {conv.weights[0], conv.weights[1]}, conv.options)}};
-      },
-      {x, w, dy}};
+  return {[conv](Graph& g) {
+            const Value images = g.input("x", f32, conv.images);
+            const Value weights = g.input("w", f32, conv.weights);
+            const Value up = g.input("dy", f32, conv.results);
+            return std::pair<Update, Values>{Update(),
+                                             three_products(conv, images, weights, up, false)};
+          },
+          {x, w, dy}};
+}
+
+bool has_matrix_tiles() {
+  return product_kernels().of(vector::ShapeClass::kSquare) == vector::ProductKernel::kTiles;
 }
 
 // Errors relative to what the largest terms may sum to: elements are below 1.
@@ -197,6 +208,63 @@ TEST_CASE("transformed tiles: random shapes agree with plain sums on any number 
   }
 }
 
+// In f32 the same numbers have the same tiles, so that bits are equal up to the last rounding. Only
+// matrix tiles multiply bf16 in another way.
+TEST_CASE("transformed tiles: operands of 16 bits have the bits of widened ones") {
+  Draws draws(36);
+  for (int i = 0; i < 24; ++i) {
+    const DType low = i % 4 < 2 ? bf16 : f16;
+    if (low == bf16 && has_matrix_tiles()) continue;
+    TiledConv conv = draw(draws, i % 2 == 0 ? 3 : 5);
+    conv.images = conv.images.with_dim(0, draws.integer(1, 11));
+    conv.results = conv.results.with_dim(0, conv.images[0]);
+    CAPTURE(to_string(conv.images));
+    CAPTURE(to_string(conv.weights));
+    CAPTURE(to_string(Shape(conv.options.pads)));
+    CAPTURE(name_of(low));
+    for (const bool stored : {false, true}) {  // in 16 bits, or in f32 and rounded by the product
+      const DType dtype = stored ? low : f32;
+      const auto drawn = [&](const Shape& shape) { return draws.tensor(shape).cast(dtype); };
+      const StepCase step{[&](Graph& g) {
+                            const Value x = cast(g.input("x", dtype, conv.images), low);
+                            const Value w = cast(g.input("w", dtype, conv.weights), low);
+                            const Value dy = cast(g.input("dy", dtype, conv.results), low);
+                            Values values = three_products(conv, x, w, dy, false);
+                            for (Value& v : values) v = relu(v);  // rounded, then an epilogue
+                            for (const Value& v : three_products(conv, x, w, dy, true))
+                              values.push_back(v);
+                            for (const Value& v : three_products(conv, cast(x, f32), cast(w, f32),
+                                                                 cast(dy, f32), false))
+                              values.push_back(v);
+                            return std::pair<Update, Values>{Update(), values};
+                          },
+                          {drawn(conv.images), drawn(conv.weights), drawn(conv.results)}};
+      for (const char* where : {"npu:0", "cpu:0"}) {
+        CAPTURE(std::string(where));
+        CAPTURE(stored);
+        const ComputeThreads one(1);
+        std::string tasks;
+        const auto got = run_case(step, where, true, &tasks);
+        if (!stored && low == bf16) CHECK(testing::contains(tasks, "cast + cast + conv2d"));
+        for (size_t product = 0; product < 3; ++product) {
+          CAPTURE(product);
+          const Tensor &rounded = got[product], &wide = got[3 + product],
+                       &expected = got[6 + product];
+          CHECK(bit_equal(wide, expected));
+          CHECK(rounded.dtype() == low);
+          int64_t wrong = 0;
+          const Tensor once = expected.cast(low);
+          for (int64_t e = 0; e < once.num_elements(); ++e)
+            wrong += rounded.at(e) == std::max(once.at(e), 0.0) ? 0 : 1;
+          CHECK(wrong == 0);
+        }
+        const ComputeThreads three(3);
+        CHECK(all_equal(run_case(step, where, false), got));
+      }
+    }
+  }
+}
+
 TEST_CASE("transformed tiles: which convolutions go so") {
   const Conv2dAttributes same{.padding = "same"};
   CHECK(has_form(same, {2, 8, 8, 16}, {3, 3, 16, 16}));
@@ -212,7 +280,9 @@ TEST_CASE("transformed tiles: which convolutions go so") {
   CHECK_FALSE(has_form({.padding = "same", .groups = 2}, {2, 8, 8, 32}, {3, 3, 16, 32}));
   CHECK_FALSE(has_form({.padding = "same", .layout = "NCHW"}, {2, 16, 8, 8}, {16, 16, 3, 3}));
   CHECK_FALSE(has_form({.padding = "same", .algorithm = "direct"}, {2, 8, 8, 16}, {3, 3, 16, 16}));
-  CHECK_FALSE(has_form(same, {2, 8, 8, 16}, {3, 3, 16, 16}, bf16));
+  CHECK(has_form(same, {2, 8, 8, 16}, {3, 3, 16, 16}, bf16));
+  CHECK(has_form(same, {2, 8, 8, 16}, {3, 3, 16, 16}, f16));
+  CHECK_FALSE(has_form(same, {2, 8, 8, 16}, {3, 3, 16, 16}, f64));
 }
 
 TEST_CASE("transformed tiles: the tiles are those of the fewest multiplications") {
@@ -358,54 +428,60 @@ TEST_CASE("transformed tiles: what is not finite stays with its channels' weight
 // adam makes a whole step of a gradient of 1e-9, so a sum of zeros has to be one. Which weights
 // have terms is counted on the elements themselves.
 TEST_CASE("transformed tiles: a weight that meets zeros alone has no gradient") {
-  for (const int64_t taps : {3, 5}) {
-    for (const int64_t parts : {1, 2}) {
-      Draws draws(35);
-      const Shape images{18, 7, 9, 20}, results{18, 8, 8, 70}, weights{taps, taps, 20, 70};
-      const int64_t pad = taps / 2;
-      const Conv2dAttributes options{.padding = "explicit", .pads = {pad + 1, pad, pad, pad - 1}};
-      Tensor x = draws.tensor(images), dy = draws.tensor(results);
-      // A channel in 4 is dense, the others have few elements, or none in one part.
-      const auto thin_out = [&](Tensor& t) {
-        const int64_t channels = t.shape()[3], half = t.num_elements() / 2;
-        for (int64_t i = 0; i < t.num_elements(); ++i) {
-          const int64_t kind = i % channels % 4;
-          const bool keeps = kind == 0 || (kind == 1 && draws.integer(0, 99) == 0) ||
-                             (kind == 2 && i < half && draws.integer(0, 19) == 0) ||
-                             (kind == 3 && i >= half && draws.integer(0, 199) == 0);
-          if (!keeps) t.set(i, 0);
-        }
-      };
-      thin_out(x);
-      thin_out(dy);
-      const ConvGeometry geometry({.padding = options.padding, .pads = options.pads}, images,
-                                  weights);
-      std::vector<int> terms(static_cast<size_t>(weights.num_elements()), 0);
-      for_each_term(geometry, [&](const std::array<int64_t, 3>& at) {
-        if (x.at(at[kImages]) != 0 && dy.at(at[kResults]) != 0)
-          ++terms[static_cast<size_t>(at[kWeights])];
-      });
-      const StepCase step{[&](Graph& g) {
-                            const Value a = g.input("x", f32, images),
-                                        b = g.input("dy", f32, results);
-                            const Value dw = weight_gradient(a, b, options, taps, parts);
-                            REQUIRE(winograd_form(product_matrices(dw.node()), f32));
-                            return std::pair<Update, Values>{Update(), {dw}};
-                          },
-                          {x, dy}};
-      for (const char* where : {"npu:0", "cpu:0"}) {
-        CAPTURE(std::string(where));
-        const Tensor dw = run_case(step, where, true)[0];
-        int64_t without = 0, wrong = 0;
-        for (int64_t i = 0; i < dw.num_elements(); ++i) {
-          const bool has_terms = terms[static_cast<size_t>(i)] != 0;
-          without += has_terms ? 0 : 1;
-          wrong += (dw.at(i) != 0) == has_terms ? 0 : 1;
-        }
-        CHECK(wrong == 0);
-        CHECK(without > 1000);
-        CHECK(without < dw.num_elements() / 4 * 3);
+  struct Case {
+    int64_t taps, parts;
+    DType dtype;
+  };
+  for (const Case& c :
+       {Case{3, 1, f32}, {3, 2, f32}, {5, 1, f32}, {5, 2, f32}, {3, 2, f16}, {5, 1, bf16}}) {
+    const int64_t taps = c.taps, parts = c.parts;
+    if (c.dtype == bf16 && has_matrix_tiles()) continue;
+    Draws draws(35);
+    const Shape images{18, 7, 9, 20}, results{18, 8, 8, 70}, weights{taps, taps, 20, 70};
+    const int64_t pad = taps / 2;
+    Conv2dAttributes options{.padding = "explicit", .pads = {pad + 1, pad, pad, pad - 1}};
+    options.wide = c.dtype != f32;
+    Tensor x = draws.tensor(images), dy = draws.tensor(results);
+    // A channel in 4 is dense, the others have few elements, or none in one part.
+    const auto thin_out = [&](Tensor& t) {
+      const int64_t channels = t.shape()[3], half = t.num_elements() / 2;
+      for (int64_t i = 0; i < t.num_elements(); ++i) {
+        const int64_t kind = i % channels % 4;
+        const bool keeps = kind == 0 || (kind == 1 && draws.integer(0, 99) == 0) ||
+                           (kind == 2 && i < half && draws.integer(0, 19) == 0) ||
+                           (kind == 3 && i >= half && draws.integer(0, 199) == 0);
+        if (!keeps) t.set(i, 0);
       }
+    };
+    thin_out(x);
+    thin_out(dy);
+    const ConvGeometry geometry({.padding = options.padding, .pads = options.pads}, images,
+                                weights);
+    std::vector<int> terms(static_cast<size_t>(weights.num_elements()), 0);
+    for_each_term(geometry, [&](const std::array<int64_t, 3>& at) {
+      if (x.at(at[kImages]) != 0 && dy.at(at[kResults]) != 0)
+        ++terms[static_cast<size_t>(at[kWeights])];
+    });
+    const StepCase step{[&](Graph& g) {
+                          const Value a = cast(g.input("x", f32, images), c.dtype),
+                                      b = cast(g.input("dy", f32, results), c.dtype);
+                          const Value dw = weight_gradient(a, b, options, taps, parts);
+                          REQUIRE(winograd_form(product_matrices(dw.node()), c.dtype));
+                          return std::pair<Update, Values>{Update(), {dw}};
+                        },
+                        {x, dy}};
+    for (const char* where : {"npu:0", "cpu:0"}) {
+      CAPTURE(std::string(where));
+      const Tensor dw = run_case(step, where, true)[0];
+      int64_t without = 0, wrong = 0;
+      for (int64_t i = 0; i < dw.num_elements(); ++i) {
+        const bool has_terms = terms[static_cast<size_t>(i)] != 0;
+        without += has_terms ? 0 : 1;
+        wrong += (dw.at(i) != 0) == has_terms ? 0 : 1;
+      }
+      CHECK(wrong == 0);
+      CHECK(without > 1000);
+      CHECK(without < dw.num_elements() / 4 * 3);
     }
   }
 }

@@ -1,4 +1,4 @@
-#include "keel/backends/common/vector/winograd_weights.h"
+#include "keel/backends/common/products/winograd_weights.h"
 
 #include <algorithm>
 #include <bit>
@@ -7,14 +7,14 @@
 
 #include "keel/backends/common/float_status.h"
 #include "keel/backends/common/product_epilogue.h"
-#include "keel/backends/common/vector/element_kernels.h"
+#include "keel/backends/common/products/float_operand.h"
+#include "keel/backends/common/products/product_result.h"
+#include "keel/backends/common/products/winograd_terms.h"
+#include "keel/backends/common/products/winograd_tiles.h"
 #include "keel/backends/common/vector/instructions.h"
-#include "keel/backends/common/vector/softmax_rows.h"
-#include "keel/backends/common/vector/winograd_terms.h"
-#include "keel/backends/common/vector/winograd_tiles.h"
 #include "keel/core/base/checked.h"
 
-namespace keel::vector {
+namespace keel {
 namespace {
 
 // Each part of the images is cut into shares, whose number follows from the shapes of a part alone,
@@ -28,15 +28,15 @@ class WinogradWeights final : public Kernel {
         form_(tiles_.form()),
         terms_(form_),
         matrices_(fused.matrices()),
-        a_at_(fused.source(matrices_.a.input).value()),
-        b_at_(fused.source(matrices_.b.input).value()),
+        images_(fused, matrices_.a.input),
+        upstream_operand_(fused, matrices_.b.input),
         outputs_at_(fused.node().inputs().size()),
         workspace_at_(outputs_at_ + fused.node().types().size()),
-        transform_upstream_(find_winograd(WinogradStep::kUpstream, form_)),
-        transform_gradient_(find_winograd(WinogradStep::kGradient, form_)),
-        multiply_(find_point_products()),
-        add_(find_instruction("add", f32, f32)),
-        reports_status_(saturate_f16 && computes_f16(fused.node())),
+        transform_upstream_(vector::find_winograd(vector::WinogradStep::kUpstream, form_)),
+        transform_gradient_(vector::find_winograd(vector::WinogradStep::kGradient, form_)),
+        multiply_(vector::find_point_products()),
+        add_(vector::find_instruction("add", f32, f32)),
+        result_(fused, form_.columns, saturate_f16),
         lines_of_piece_(tiles_.lines_of(kTilesOfAPiece)),
         shares_(shares_of_part()),
         blocks_(tiles_.blocks(form_.parts * shares_, form_.parts * form_.lines())),
@@ -48,21 +48,18 @@ class WinogradWeights final : public Kernel {
         align_up(static_cast<size_t>(rows * form_.columns) * sizeof(float), kWinogradAlignment);
     // Sums that wait for those of later parts.
     const auto waiting = std::bit_width(static_cast<size_t>(form_.parts - 1));
-    if (fused.has_epilogue())
-      epilogue_.emplace(fused, instruction_lookup(saturate_f16), make_softmax_rows, form_.columns);
     met_at_ = static_cast<size_t>(waiting + 1) * values_;
-    scratch_ = std::max(input_.bytes() + upstream_.bytes(),
-                        met_at_ + terms_.scratch_bytes() + epilogue_bytes());
+    find_brought();
+    scratch_ = std::max(input_.bytes() + upstream_.bytes() + brought_,
+                        met_at_ + terms_.scratch_bytes() + result_.scratch_bytes(kChannelsAtOnce));
   }
 
   size_t workspace_bytes() const {
     return terms_at() + static_cast<size_t>(form_.parts) * terms_.bytes() +
            static_cast<size_t>(blocks_) * scratch_;
   }
-  std::vector<KernelPlan::InPlace> in_place() const {
-    return epilogue_ ? epilogue_->in_place() : std::vector<KernelPlan::InPlace>{};
-  }
-  bool reports_status() const { return reports_status_; }
+  std::vector<KernelPlan::InPlace> in_place() const { return result_.in_place(); }
+  bool reports_status() const { return result_.reports_status(); }
   int phases() const override { return 2; }
   int blocks(int) const override { return blocks_; }
 
@@ -72,7 +69,7 @@ class WinogradWeights final : public Kernel {
     if (phase == 0) {
       const int64_t groups = form_.parts * terms_.groups(), sums = form_.parts * shares_;
       for (int64_t i = groups * block / blocks_; i < groups * (block + 1) / blocks_; ++i)
-        bring_terms(args, i / terms_.groups(), i % terms_.groups());
+        bring_terms(args, i / terms_.groups(), i % terms_.groups(), brought(scratch));
       for (int64_t i = sums * block / blocks_; i < sums * (block + 1) / blocks_; ++i)
         sum_share(args, i / shares_, i % shares_, scratch);
       return;
@@ -81,7 +78,7 @@ class WinogradWeights final : public Kernel {
     const int64_t end = form_.channels * (block + 1) / blocks_;
     for (int64_t c = form_.channels * block / blocks_; c < end; c += kChannelsAtOnce)
       status |= finish(args, {c, std::min(c + kChannelsAtOnce, end)}, scratch);
-    if (reports_status_) raise_float_status(args[workspace_at_ + 1], status);
+    if (reports_status()) raise_float_status(args[workspace_at_ + 1], status);
   }
 
  private:
@@ -119,28 +116,44 @@ class WinogradWeights final : public Kernel {
     return reinterpret_cast<uint8_t*>(workspace(args)) + terms_at() +
            static_cast<size_t>(part) * terms_.bytes();
   }
-  const float* images(void* const* args, int64_t part) const {
-    return static_cast<const float*>(args[a_at_]) + matrices_.batch[0].a +
-           part * matrices_.part_step.a;
+  WinogradTerms::Elements images(void* const* args, int64_t part) const {
+    return {images_, images_.at(args, matrices_.batch[0].a + part * matrices_.part_step.a)};
   }
-  const float* upstream(void* const* args, int64_t part) const {
-    return static_cast<const float*>(args[b_at_]) + matrices_.batch[0].b +
-           part * matrices_.part_step.b;
+  WinogradTerms::Elements upstream(void* const* args, int64_t part) const {
+    return {upstream_operand_,
+            upstream_operand_.at(args, matrices_.batch[0].b + part * matrices_.part_step.b)};
   }
 
-  void bring_terms(void* const* args, int64_t part, int64_t group) const {
-    terms_.bring(images(args, part), upstream(args, part), group, terms(args, part));
+  // Elements that are not multiplied as they are stored: lines of the images and of the gradient of
+  // the results under a line of tiles, or what the bits are made of.
+  void find_brought() {
+    if (images_.is_plain() && upstream_operand_.is_plain()) return;
+    lines_ = tiles_.line_bytes(images_);
+    const int64_t slopes = form_.outputs[0] * form_.windows.axes[1].windows * form_.columns;
+    brought_ = lines_;
+    if (!upstream_operand_.is_plain())
+      brought_ += align_up(static_cast<size_t>(slopes) * sizeof(float), kWinogradAlignment);
+    brought_ = std::max(brought_, WinogradTerms::bring_bytes());
+  }
+  float* brought(char* scratch) const {
+    return reinterpret_cast<float*>(scratch + input_.bytes() + upstream_.bytes());
+  }
+
+  void bring_terms(void* const* args, int64_t part, int64_t group, float* scratch) const {
+    terms_.bring(images(args, part), upstream(args, part), group, terms(args, part), scratch);
   }
 
   void sum_share(void* const* args, int64_t part, int64_t number, char* scratch) const {
     auto* input = reinterpret_cast<float*>(scratch);
     auto* slopes = reinterpret_cast<float*>(scratch + input_.bytes());
+    float* const lines = brought(scratch);
+    const WinogradTerms::Elements from = images(args, part);
     const int64_t first = form_.lines() * number / shares_;
     const int64_t end = form_.lines() * (number + 1) / shares_;
     for (int64_t line = first; line < end; line += lines_of_piece_) {
       const Piece piece{line, std::min(line + lines_of_piece_, end)};
-      tiles_.bring_images(images(args, part), piece, input_, input);
-      bring_upstream(upstream(args, part), piece, slopes);
+      tiles_.bring_images(from.operand, from.from, piece, input_, input, lines);
+      bring_upstream(upstream(args, part).from, piece, slopes, lines + lines_ / sizeof(float));
       multiply_({.points = input_.points,
                  .a = input,
                  .a_point = input_.point,
@@ -159,13 +172,17 @@ class WinogradWeights final : public Kernel {
     }
   }
 
-  void bring_upstream(const float* dy, const Piece& piece, float* to) const {
-    WinogradLine call;
+  void bring_upstream(const void* dy, const Piece& piece, float* to, float* lines) const {
+    vector::WinogradLine call;
     call.channels = static_cast<size_t>(form_.columns);
     call.patches = form_.tiles[1];
     call.to.patch = static_cast<ptrdiff_t>(upstream_.row);
+    const int64_t line_elements = form_.windows.axes[1].windows * form_.columns;
     for (int64_t line = piece.begin; line < piece.end; ++line) {
-      tiles_.set_pixels(line, dy + tiles_.pixels_of(line).first * form_.columns, call.from);
+      const WinogradTiles::Pixels pixels = tiles_.pixels_of(line);
+      const float* slopes = upstream_operand_.bring(dy, pixels.first * form_.columns,
+                                                    pixels.rows * line_elements, lines);
+      tiles_.set_pixels(line, slopes, call.from);
       tiles_.set_points(upstream_, to, call.to);
       transform_upstream_(call);
       to += static_cast<size_t>(form_.tiles[1]) * upstream_.row;
@@ -178,16 +195,15 @@ class WinogradWeights final : public Kernel {
     const Work work{args, channels, reinterpret_cast<uint8_t*>(scratch + met_at_)};
     add_parts(work, 0, form_.parts, values);
     const int64_t of_tap = channels.count() * form_.columns;
-    char* behind = scratch + scratch_ - epilogue_bytes();
+    char* behind = scratch + scratch_ - result_.scratch_bytes(kChannelsAtOnce);
     uint32_t status = 0;
     for (int64_t tap = 0; tap < form_.taps * form_.taps; ++tap, values += of_tap) {
       const int64_t row = tap * form_.channels + channels.begin;
-      if (epilogue_) {
-        const TileRectangle where{row, channels.count(), 0, form_.columns};
-        status |= epilogue_->run(args, values, where, form_.columns, behind);
-      } else {
+      if (result_.is_sums()) {
         float* to = static_cast<float*>(args[outputs_at_]) + matrices_.batch[0].c;
         std::copy_n(values, of_tap, to + row * form_.columns);
+      } else {
+        status |= result_.finish(args, values, {row, channels.count(), 0, form_.columns}, behind);
       }
     }
     return status;
@@ -208,7 +224,7 @@ class WinogradWeights final : public Kernel {
   void take_back(const Work& work, int64_t part, float* to) const {
     const Channels& channels = work.channels;
     add_shares(work.args, part, channels);
-    WinogradLine call;
+    vector::WinogradLine call;
     call.channels = static_cast<size_t>(form_.columns);
     call.to.column = channels.count() * form_.columns;
     const uint8_t* bits = terms(work.args, part);
@@ -242,12 +258,6 @@ class WinogradWeights final : public Kernel {
     add_(call);
   }
 
-  size_t epilogue_bytes() const {
-    if (!epilogue_) return 0;
-    return align_up(epilogue_->scratch_bytes(static_cast<size_t>(kChannelsAtOnce)),
-                    kWinogradAlignment);
-  }
-
   static constexpr int64_t kTilesOfAPiece = 48, kChannelsAtOnce = 8, kMostShares = 16;
   static constexpr int64_t kBytesOfShares = int64_t{8} << 20;  // of a part
 
@@ -255,17 +265,19 @@ class WinogradWeights final : public Kernel {
   const WinogradForm& form_;  // of one part
   const WinogradTerms terms_;
   ProductMatrices matrices_;
-  size_t a_at_, b_at_, outputs_at_, workspace_at_;  // numbers of arguments
-  WinogradInstruction transform_upstream_, transform_gradient_;
-  PointProductsInstruction multiply_;
+  FloatOperand images_, upstream_operand_;
+  size_t outputs_at_, workspace_at_;  // numbers of arguments
+  vector::WinogradInstruction transform_upstream_, transform_gradient_;
+  vector::PointProductsInstruction multiply_;
   VectorInstruction add_;
-  bool reports_status_;
-  std::optional<ProductEpilogue> epilogue_;
+  ProductResult result_;
   int64_t lines_of_piece_, shares_;  // of a part
   int blocks_;
   PointMatrices input_, upstream_, sums_;
   // Counts bytes: a gradient of some channels, what lies before the terms' scratch, all scratch.
   size_t values_ = 0, met_at_ = 0, scratch_ = 0;
+  // Counts bytes of what is brought, and of the images' lines in it.
+  size_t brought_ = 0, lines_ = 0;
 };
 
 }  // namespace
@@ -276,4 +288,4 @@ KernelPlan plan_winograd_weights(const AnchoredNode& node, const WinogradForm& f
                  "transformed tiles of the gradients of " + results_of_tile(form));
 }
 
-}  // namespace keel::vector
+}  // namespace keel

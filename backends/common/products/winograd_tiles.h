@@ -1,18 +1,19 @@
 // WinogradTiles: where the tiles of a convolution lie (ops/products/winograd.h), and how elements
 // of the images come to their points. What the kernels of a convolution and of the gradient of its
 // weights share. Internal to this folder; immutable; any thread.
-#ifndef KEEL_BACKENDS_COMMON_VECTOR_WINOGRAD_TILES_H
-#define KEEL_BACKENDS_COMMON_VECTOR_WINOGRAD_TILES_H
+#ifndef KEEL_BACKENDS_COMMON_PRODUCTS_WINOGRAD_TILES_H
+#define KEEL_BACKENDS_COMMON_PRODUCTS_WINOGRAD_TILES_H
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include "keel/backends/common/kernel.h"
+#include "keel/backends/common/products/float_operand.h"
 #include "keel/backends/common/vector/winograd.h"
 #include "keel/ops/products/winograd.h"
 
-namespace keel::vector {
+namespace keel {
 
 inline constexpr size_t kWinogradAlignment = 64;
 
@@ -51,14 +52,18 @@ class WinogradTiles {
   // `pieces`.
   int blocks(int64_t pieces, int64_t lines) const;
 
-  // The windows' elements under the piece's tiles, each at its points.
-  void bring_images(const float* images, const Piece& piece, const PointMatrices& at,
-                    float* to) const;
+  // The windows' elements under the piece's tiles, each at its points. `from` is where the images
+  // begin; `lines` has room for line_bytes(images).
+  void bring_images(const FloatOperand& images, const void* from, const Piece& piece,
+                    const PointMatrices& at, float* to, float* lines) const;
+  // Returns what the lines of the images under a line of tiles need where they are not multiplied
+  // as they lie in memory.
+  size_t line_bytes(const FloatOperand& images) const;
   Pixels pixels_of(int64_t line) const;
 
   // Patches whose elements are points, the first one's at `first`.
   template <class T>
-  void set_points(const PointMatrices& at, T* first, WinogradSide<T>& side) const {
+  void set_points(const PointMatrices& at, T* first, vector::WinogradSide<T>& side) const {
     side.column = static_cast<ptrdiff_t>(at.point);
     for (int64_t i = 0; i < form_.points(0); ++i)
       side.rows[i] = first + static_cast<size_t>(i * form_.points(1)) * at.point;
@@ -66,7 +71,7 @@ class WinogradTiles {
   // Patches whose elements are pixels over the windows: as many rows as a tile has results down,
   // of which a line of tiles at the end of an image may have fewer.
   template <class T>
-  void set_pixels(int64_t line, T* first, WinogradSide<T>& side) const {
+  void set_pixels(int64_t line, T* first, vector::WinogradSide<T>& side) const {
     const int64_t width = form_.windows.axes[1].windows;
     side.column = form_.columns;
     side.patch = form_.columns * form_.outputs[1];
@@ -77,10 +82,13 @@ class WinogradTiles {
   }
 
  private:
+  // Elements from the first of a line of the images to behind its last.
+  int64_t line_elements() const;
+
   WinogradForm form_;
-  WinogradInstruction transform_;
+  vector::WinogradInstruction transform_;
 };
 
-}  // namespace keel::vector
+}  // namespace keel
 
-#endif  // KEEL_BACKENDS_COMMON_VECTOR_WINOGRAD_TILES_H
+#endif  // KEEL_BACKENDS_COMMON_PRODUCTS_WINOGRAD_TILES_H

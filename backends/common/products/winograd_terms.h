@@ -4,19 +4,26 @@
 // and of the gradient of the results, eight images to a byte. A weight has a term where two bytes
 // that its tap brings together have a bit in common; that is looked for until all weights of a row
 // have one. Internal to this folder; immutable; any thread.
-#ifndef KEEL_BACKENDS_COMMON_VECTOR_WINOGRAD_TERMS_H
-#define KEEL_BACKENDS_COMMON_VECTOR_WINOGRAD_TERMS_H
+#ifndef KEEL_BACKENDS_COMMON_PRODUCTS_WINOGRAD_TERMS_H
+#define KEEL_BACKENDS_COMMON_PRODUCTS_WINOGRAD_TERMS_H
 
 #include <cstddef>
 #include <cstdint>
 
+#include "keel/backends/common/products/float_operand.h"
 #include "keel/backends/common/vector/winograd.h"
 #include "keel/ops/products/winograd.h"
 
-namespace keel::vector {
+namespace keel {
 
 class WinogradTerms {
  public:
+  // An operand's elements from the first one on.
+  struct Elements {
+    const FloatOperand& operand;
+    const void* from;
+  };
+
   explicit WinogradTerms(const WinogradForm& form);
 
   // Returns the bytes that the bits of one part need, aligned to 64, and the scratch of clear_row.
@@ -24,14 +31,20 @@ class WinogradTerms {
   size_t scratch_bytes() const;
 
   int64_t groups() const { return groups_; }  // of images
-  // Makes the bits of a group. `images` and `upstream` begin with the part's first image.
-  void bring(const float* images, const float* upstream, int64_t group, uint8_t* bits) const;
+  // Makes the bits of a group. `images` and `upstream` begin with the part's first image;
+  // `scratch` has bring_bytes() for operands that are not multiplied as they lie in memory.
+  void bring(const Elements& images, const Elements& upstream, int64_t group, uint8_t* bits,
+             float* scratch) const;
+  static size_t bring_bytes();
   // Sets values of a row of the gradient, one for each column, to 0 where they have no term.
   // Numbers that are not finite stay. REQUIRES the bits of all groups.
   void clear_row(const uint8_t* bits, int64_t tap, int64_t channel, float* values,
                  uint8_t* scratch) const;
 
  private:
+  // Makes the bits of `count` elements of each image of the group, which lie `step` apart.
+  void mark(const Elements& elements, int64_t group, int64_t step, int64_t count, uint8_t* to,
+            float* scratch) const;
   // Windows [begin, end) of an axis whose tap is inside of the images.
   struct Inside {
     int64_t begin, end;
@@ -42,10 +55,10 @@ class WinogradTerms {
   int64_t columns_, images_, groups_;
   int64_t image_, result_;                 // elements of an image, of its results
   size_t right_at_ = 0, right_bytes_ = 0;  // bytes of the bits
-  NonzeroMarksInstruction mark_;
-  CommonMarksInstruction find_common_;
+  vector::NonzeroMarksInstruction mark_;
+  vector::CommonMarksInstruction find_common_;
 };
 
-}  // namespace keel::vector
+}  // namespace keel
 
-#endif  // KEEL_BACKENDS_COMMON_VECTOR_WINOGRAD_TERMS_H
+#endif  // KEEL_BACKENDS_COMMON_PRODUCTS_WINOGRAD_TERMS_H

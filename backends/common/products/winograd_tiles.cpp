@@ -1,23 +1,25 @@
-#include "keel/backends/common/vector/winograd_tiles.h"
+#include "keel/backends/common/products/winograd_tiles.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "keel/core/base/checked.h"
 #include "keel/core/base/parallel_for.h"
 
-namespace keel::vector {
+namespace keel {
 namespace {
 
 constexpr int64_t kMostBlocks = 32;
+constexpr size_t kMostPointsOfAxis = 8;
 constexpr int64_t kWorkOfABlock = int64_t{1} << 18;  // multiply-adds worth handing over
 
 }  // namespace
 
 PointMatrices::PointMatrices(int64_t points_of_tile, int64_t rows, int64_t columns)
     : points(static_cast<size_t>(points_of_tile)),
-      row(align_up(static_cast<size_t>(columns), kProductColumns)),
-      point(static_cast<size_t>(rows) * row + kProductColumns) {}
+      row(align_up(static_cast<size_t>(columns), vector::kProductColumns)),
+      point(static_cast<size_t>(rows) * row + vector::kProductColumns) {}
 
 size_t PointMatrices::bytes() const {
   return align_up(points * point * sizeof(float), kWinogradAlignment);
@@ -28,7 +30,7 @@ std::string results_of_tile(const WinogradForm& form) {
 }
 
 WinogradTiles::WinogradTiles(WinogradForm form)
-    : form_(form), transform_(find_winograd(WinogradStep::kInput, form_)) {}
+    : form_(form), transform_(vector::find_winograd(vector::WinogradStep::kInput, form_)) {}
 
 int64_t WinogradTiles::lines_of(int64_t tiles) const {
   return std::clamp<int64_t>(tiles / form_.tiles[1], 1, form_.lines());
@@ -41,10 +43,25 @@ int WinogradTiles::blocks(int64_t pieces, int64_t lines) const {
       kMostBlocks));
 }
 
-void WinogradTiles::bring_images(const float* images, const Piece& piece, const PointMatrices& at,
-                                 float* to) const {
+int64_t WinogradTiles::line_elements() const {
+  const WindowRows::Axis& across = form_.windows.axes[1];
+  return (across.size - 1) * across.pitch + form_.channels;
+}
+
+size_t WinogradTiles::line_bytes(const FloatOperand& images) const {
+  if (images.is_plain()) return 0;
+  return align_up(static_cast<size_t>(form_.points(0) * line_elements()) * sizeof(float),
+                  kWinogradAlignment);
+}
+
+void WinogradTiles::bring_images(const FloatOperand& images, const void* from, const Piece& piece,
+                                 const PointMatrices& at, float* to, float* lines) const {
   const auto& [down, across] = form_.windows.axes;
-  WinogradLine call;
+  const int64_t elements = line_elements();
+  // The lines that are at hand, told by their first element: tiles below each other share some.
+  std::array<int64_t, kMostPointsOfAxis> held;
+  held.fill(-1);
+  vector::WinogradLine call;
   call.channels = static_cast<size_t>(form_.channels);
   call.patches = form_.tiles[1];
   call.from.column = across.pitch;
@@ -53,11 +70,18 @@ void WinogradTiles::bring_images(const float* images, const Piece& piece, const 
   call.from.size = across.size;
   call.to.patch = static_cast<ptrdiff_t>(at.row);
   for (int64_t line = piece.begin; line < piece.end; ++line) {
-    const float* image = images + line / form_.tiles[0] * form_.windows.image_pitch;
+    const int64_t image = line / form_.tiles[0] * form_.windows.image_pitch;
     for (int64_t i = 0; i < form_.points(0); ++i) {
       const int64_t y = down.first + line % form_.tiles[0] * form_.outputs[0] + i;
-      call.from.rows[i] =
-          down.inside(y) ? image + y * down.pitch + across.first * across.pitch : nullptr;
+      call.from.rows[i] = nullptr;
+      if (!down.inside(y)) continue;
+      const int64_t first = image + y * down.pitch, place = y % form_.points(0);
+      const float* row = lines + place * elements;
+      int64_t& there = held[static_cast<size_t>(place)];
+      if (images.is_plain() || there != first)
+        row = images.bring(from, first, elements, lines + place * elements);
+      there = first;
+      call.from.rows[i] = row + across.first * across.pitch;
     }
     set_points(at, to, call.to);
     transform_(call);
@@ -72,4 +96,4 @@ WinogradTiles::Pixels WinogradTiles::pixels_of(int64_t line) const {
           std::min(form_.outputs[0], down.windows - y)};
 }
 
-}  // namespace keel::vector
+}  // namespace keel

@@ -1,22 +1,25 @@
-#include "keel/backends/common/vector/winograd_kernel.h"
+#include "keel/backends/common/products/winograd_kernel.h"
 
 #include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
 
+#include "keel/backends/common/cube/kernel_choice.h"
 #include "keel/backends/common/float_status.h"
 #include "keel/backends/common/product_epilogue.h"
+#include "keel/backends/common/products/float_operand.h"
+#include "keel/backends/common/products/product_result.h"
+#include "keel/backends/common/products/winograd_tiles.h"
+#include "keel/backends/common/products/winograd_weights.h"
 #include "keel/backends/common/vector/element_kernels.h"
 #include "keel/backends/common/vector/instructions.h"
 #include "keel/backends/common/vector/softmax_rows.h"
 #include "keel/backends/common/vector/winograd.h"
-#include "keel/backends/common/vector/winograd_tiles.h"
-#include "keel/backends/common/vector/winograd_weights.h"
 #include "keel/core/base/checked.h"
 #include "keel/ops/products/winograd.h"
 
-namespace keel::vector {
+namespace keel {
 namespace {
 
 // First all kernels go to their points, then each piece of tiles is brought, multiplied and taken
@@ -28,46 +31,47 @@ class WinogradKernel final : public Kernel {
         form_(tiles_.form()),
         matrices_(fused.matrices()),
         points_(tiles_.points()),
-        a_at_(fused.source(matrices_.a.input).value()),
-        b_at_(fused.source(matrices_.b.input).value()),
+        images_(fused, matrices_.a.input),
+        weights_(fused, matrices_.b.input),
         outputs_at_(fused.node().inputs().size()),
         workspace_at_(outputs_at_ + fused.node().types().size()),
-        transform_weights_(find_winograd(WinogradStep::kWeights, form_)),
-        transform_results_(find_winograd(WinogradStep::kResults, form_)),
-        multiply_(find_point_products()),
-        reports_status_(saturate_f16 && computes_f16(fused.node())) {
+        transform_weights_(vector::find_winograd(vector::WinogradStep::kWeights, form_)),
+        transform_results_(vector::find_winograd(vector::WinogradStep::kResults, form_)),
+        multiply_(vector::find_point_products()),
+        result_(fused, form_.columns, saturate_f16) {
     cut_pieces();
     kernels_ = PointMatrices(points_, form_.channels, form_.columns);
     input_ = PointMatrices(points_, lines_of_piece_ * form_.tiles[1], form_.channels);
     sums_ = PointMatrices(points_, lines_of_piece_ * form_.tiles[1], form_.columns);
     turned_ = PointMatrices(points_, 1, form_.channels);
-    scratch_ = input_bytes() + sums_.bytes();
-    if (!fused.has_epilogue()) return;
-    epilogue_.emplace(fused, instruction_lookup(saturate_f16), make_softmax_rows, form_.columns);
+    if (!weights_.is_plain()) {
+      const int64_t taps = form_.taps * form_.taps * std::max(form_.channels, form_.columns);
+      brought_ = align_up(static_cast<size_t>(taps) * sizeof(float), kWinogradAlignment);
+    }
+    brought_ = std::max(brought_, tiles_.line_bytes(images_));
     const int64_t pixels = lines_of_piece_ * form_.outputs[0] * form_.windows.axes[1].windows;
-    values_ =
-        align_up(static_cast<size_t>(pixels * form_.columns) * sizeof(float), kWinogradAlignment);
-    scratch_ += values_ +
-                align_up(epilogue_->scratch_bytes(static_cast<size_t>(pixels)), kWinogradAlignment);
+    if (!result_.is_sums()) {
+      values_ =
+          align_up(static_cast<size_t>(pixels * form_.columns) * sizeof(float), kWinogradAlignment);
+    }
+    scratch_ = input_bytes() + sums_.bytes() + values_ + result_.scratch_bytes(pixels) + brought_;
   }
 
   size_t workspace_bytes() const {
     return kernels_.bytes() + static_cast<size_t>(blocks_) * scratch_;
   }
-  std::vector<KernelPlan::InPlace> in_place() const {
-    return epilogue_ ? epilogue_->in_place() : std::vector<KernelPlan::InPlace>{};
-  }
-  bool reports_status() const { return reports_status_; }
+  std::vector<KernelPlan::InPlace> in_place() const { return result_.in_place(); }
+  bool reports_status() const { return result_.reports_status(); }
   int phases() const override { return 2; }
   int blocks(int) const override { return blocks_; }
 
   void run(void* const* args, int phase, int block) const override {
     char* scratch = workspace(args) + kernels_.bytes() + static_cast<size_t>(block) * scratch_;
-    if (phase == 0) return prepare(args, block, reinterpret_cast<float*>(scratch));
+    if (phase == 0) return prepare(args, block, scratch);
     uint32_t status = 0;
     for (int64_t i = pieces_ * block / blocks_; i < pieces_ * (block + 1) / blocks_; ++i)
       status |= compute(args, piece(i), scratch);
-    raise(args, status);
+    if (reports_status()) raise_float_status(args[workspace_at_ + 1], status);
   }
 
  private:
@@ -91,39 +95,52 @@ class WinogradKernel final : public Kernel {
   // Of a block's scratch: room for the points of a piece, or before for those of a turned kernel.
   size_t input_bytes() const { return std::max(input_.bytes(), turned_.bytes()); }
 
-  void raise(void* const* args, uint32_t status) const {
-    if (reports_status_) raise_float_status(args[workspace_at_ + 1], status);
-  }
-
-  const float* images(void* const* args) const {
-    return static_cast<const float*>(args[a_at_]) + matrices_.batch[0].a;
-  }
-  const float* right(void* const* args) const {
-    return static_cast<const float*>(args[b_at_]) + matrices_.batch[0].b;
-  }
   float* output(void* const* args) const { return static_cast<float*>(args[outputs_at_]); }
   char* workspace(void* const* args) const { return static_cast<char*>(args[workspace_at_]); }
 
   float* kernels(void* const* args) const { return reinterpret_cast<float*>(workspace(args)); }
 
+  // Behind all else of a block's scratch: elements that are not multiplied as they are stored.
+  float* brought(char* scratch) const {
+    return reinterpret_cast<float*>(scratch + scratch_ - brought_);
+  }
+
   // The block's share of the kernels. Lanes are columns of C, or channels that are summed, which
   // then go to a column of each point's matrix.
-  void prepare(void* const* args, int block, float* scratch) const {
+  void prepare(void* const* args, int block, char* scratch) const {
     const WinogradForm::Weights& w = form_.weights;
     const bool turned = w.across != 1;
     const int64_t lanes = turned ? form_.channels : form_.columns;
     const int64_t others = turned ? form_.columns : form_.channels;
-    WinogradLine call;
+    auto* points = reinterpret_cast<float*>(scratch);
+    vector::WinogradLine call;
     call.channels = static_cast<size_t>(lanes);
-    call.from.column = w.column;
     const int64_t end = others * (block + 1) / blocks_;
     for (int64_t other = others * block / blocks_; other < end; ++other) {
-      const float* from = right(args) + w.start + other * (turned ? w.across : w.depth);
-      for (int64_t i = 0; i < form_.taps; ++i) call.from.rows[i] = from + i * w.row;
+      const int64_t first = matrices_.batch[0].b + w.start + other * (turned ? w.across : w.depth);
+      bring_kernel(weights_.at(args, first), lanes, brought(scratch), call.from);
       float* to = kernels(args) + static_cast<size_t>(other) * (turned ? 1 : kernels_.row);
-      tiles_.set_points(turned ? turned_ : kernels_, turned ? scratch : to, call.to);
+      tiles_.set_points(turned ? turned_ : kernels_, turned ? points : to, call.to);
       transform_weights_(call);
-      if (turned) turn(scratch, to);
+      if (turned) turn(points, to);
+    }
+  }
+
+  // The taps of a kernel, whose first lane is at `from`.
+  void bring_kernel(const void* from, int64_t lanes, float* to,
+                    vector::WinogradSide<const float>& side) const {
+    const WinogradForm::Weights& w = form_.weights;
+    if (weights_.is_plain()) {
+      side.column = w.column;
+      for (int64_t i = 0; i < form_.taps; ++i)
+        side.rows[i] = static_cast<const float*>(from) + i * w.row;
+      return;
+    }
+    side.column = lanes;
+    for (int64_t i = 0; i < form_.taps; ++i) {
+      side.rows[i] = to + i * form_.taps * lanes;
+      for (int64_t j = 0; j < form_.taps; ++j)
+        weights_.bring(from, i * w.row + j * w.column, lanes, to + (i * form_.taps + j) * lanes);
     }
   }
 
@@ -138,7 +155,8 @@ class WinogradKernel final : public Kernel {
   uint32_t compute(void* const* args, const Piece& piece, char* scratch) const {
     auto* input = reinterpret_cast<float*>(scratch);
     auto* sums = reinterpret_cast<float*>(scratch + input_bytes());
-    tiles_.bring_images(images(args), piece, input_, input);
+    tiles_.bring_images(images_, images_.at(args, matrices_.batch[0].a), piece, input_, input,
+                        brought(scratch));
     multiply_({.points = input_.points,
                .a = input,
                .a_point = input_.point,
@@ -157,20 +175,19 @@ class WinogradKernel final : public Kernel {
     const int64_t row = tiles_.pixels_of(piece.begin).first;
     const WinogradTiles::Pixels last = tiles_.pixels_of(piece.end - 1);
     const int64_t rows = last.first + last.rows * form_.windows.axes[1].windows - row;
-    if (!epilogue_) {
+    if (result_.is_sums()) {
       take_back(sums, piece, output(args) + row * form_.columns, row);
       return 0;
     }
     char* behind = reinterpret_cast<char*>(sums) + sums_.bytes();
     auto* values = reinterpret_cast<float*>(behind);
     take_back(sums, piece, values, row);
-    const TileRectangle where{row, rows, 0, form_.columns};
-    return epilogue_->run(args, values, where, form_.columns, behind + values_);
+    return result_.finish(args, values, {row, rows, 0, form_.columns}, behind + values_);
   }
 
   // Points become results; `to` begins with pixel `first` of all.
   void take_back(const float* sums, const Piece& piece, float* to, int64_t first) const {
-    WinogradLine call;
+    vector::WinogradLine call;
     call.channels = static_cast<size_t>(form_.columns);
     call.patches = form_.tiles[1];
     call.from.patch = static_cast<ptrdiff_t>(sums_.row);
@@ -187,21 +204,25 @@ class WinogradKernel final : public Kernel {
   const WinogradTiles tiles_;
   const WinogradForm& form_;
   ProductMatrices matrices_;
-  int64_t points_;                                  // of a tile, both axes
-  size_t a_at_, b_at_, outputs_at_, workspace_at_;  // numbers of arguments
-  WinogradInstruction transform_weights_, transform_results_;
-  PointProductsInstruction multiply_;
-  bool reports_status_;
-  std::optional<ProductEpilogue> epilogue_;
+  int64_t points_;  // of a tile, both axes
+  FloatOperand images_, weights_;
+  size_t outputs_at_, workspace_at_;  // numbers of arguments
+  vector::WinogradInstruction transform_weights_, transform_results_;
+  vector::PointProductsInstruction multiply_;
+  ProductResult result_;
   int64_t lines_of_piece_ = 1, pieces_ = 1;
   int blocks_ = 1;
   PointMatrices kernels_, input_, sums_, turned_;
-  size_t values_ = 0, scratch_ = 0;  // bytes of a block
+  size_t values_ = 0, brought_ = 0, scratch_ = 0;  // bytes of a block
 };
 
 std::optional<WinogradForm> form_of(const AnchoredNode& node) {
   if (!node.is_product() || !node.why_no_matrices().empty()) return std::nullopt;
-  return winograd_form(node.matrices(), node.anchor().input(0).dtype());
+  const DType dtype = node.anchor().input(0).dtype();
+  if (dtype == bf16 &&
+      product_kernels().of(vector::ShapeClass::kSquare) == vector::ProductKernel::kTiles)
+    return std::nullopt;
+  return winograd_form(node.matrices(), dtype);
 }
 
 }  // namespace
@@ -209,12 +230,9 @@ std::optional<WinogradForm> form_of(const AnchoredNode& node) {
 bool has_winograd_form(const AnchoredNode& node) { return form_of(node).has_value(); }
 
 Support supports_winograd(const AnchoredNode& node) {
-  for (size_t i = 0; i < node.anchor().inputs().size(); ++i) {
-    if (!node.source(i) || node.has_prologue(i)) {
-      return {false, "transformed tiles of a convolution are made of operands as they are stored"};
-    }
-  }
-  return supports_epilogue(node, instruction_lookup(), make_softmax_rows);
+  for (size_t i = 0; i < node.anchor().inputs().size(); ++i)
+    if (Support s = FloatOperand::supports(node, i); !s.supported) return s;
+  return supports_epilogue(node, vector::instruction_lookup(), vector::make_softmax_rows);
 }
 
 KernelPlan plan_winograd(const AnchoredNode& node, bool saturate_f16) {
@@ -224,4 +242,4 @@ KernelPlan plan_winograd(const AnchoredNode& node, bool saturate_f16) {
                  "transformed tiles of " + results_of_tile(form));
 }
 
-}  // namespace keel::vector
+}  // namespace keel

@@ -1,16 +1,17 @@
-#include "keel/backends/common/vector/winograd_terms.h"
+#include "keel/backends/common/products/winograd_terms.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
-#include "keel/backends/common/vector/winograd_tiles.h"
+#include "keel/backends/common/products/winograd_tiles.h"
 #include "keel/core/base/checked.h"
 
-namespace keel::vector {
+namespace keel {
 namespace {
 
 constexpr int64_t kImagesOfAByte = 8;
+constexpr int64_t kBroughtAtOnce = 512;  // elements of an image
 
 bool all_met(const uint8_t* met, size_t count) { return std::memchr(met, 0, count) == nullptr; }
 
@@ -21,35 +22,56 @@ WinogradTerms::WinogradTerms(const WinogradForm& form)
       columns_(form.columns),
       images_(form.images),
       groups_((form.images + kImagesOfAByte - 1) / kImagesOfAByte),
-      mark_(find_nonzero_marks()),
-      find_common_(find_common_marks()) {
+      mark_(vector::find_nonzero_marks()),
+      find_common_(vector::find_common_marks()) {
   const auto& [down, across] = windows_.axes;
   image_ = down.size * across.size * windows_.channels;
   result_ = down.windows * across.windows * columns_;
   right_at_ = align_up(static_cast<size_t>(groups_ * image_), kWinogradAlignment);
   right_bytes_ =
-      align_up(static_cast<size_t>(groups_ * result_) + kMarksBehind, kWinogradAlignment);
+      align_up(static_cast<size_t>(groups_ * result_) + vector::kMarksBehind, kWinogradAlignment);
 }
 
 size_t WinogradTerms::scratch_bytes() const {
-  return align_up(static_cast<size_t>(columns_) + kMarksBehind, kWinogradAlignment);
+  return align_up(static_cast<size_t>(columns_) + vector::kMarksBehind, kWinogradAlignment);
 }
 
-void WinogradTerms::bring(const float* images, const float* upstream, int64_t group,
-                          uint8_t* bits) const {
+size_t WinogradTerms::bring_bytes() {
+  return static_cast<size_t>(kImagesOfAByte * kBroughtAtOnce) * sizeof(float);
+}
+
+void WinogradTerms::mark(const Elements& elements, int64_t group, int64_t step, int64_t count,
+                         uint8_t* to, float* scratch) const {
   const int64_t first = group * kImagesOfAByte;
-  NonzeroMarks call;
+  vector::NonzeroMarks call;
   call.images = static_cast<size_t>(std::min(kImagesOfAByte, images_ - first));
-  call.first = images + first * windows_.image_pitch;
-  call.step = windows_.image_pitch;
-  call.count = static_cast<size_t>(image_);
-  call.to = bits + group * image_;
-  mark_(call);
-  call.first = upstream + first * result_;
-  call.step = result_;
-  call.count = static_cast<size_t>(result_);
-  call.to = bits + right_at_ + static_cast<size_t>(group * result_);
-  mark_(call);
+  if (elements.operand.is_plain()) {
+    call.first = static_cast<const float*>(elements.from) + first * step;
+    call.step = step;
+    call.count = static_cast<size_t>(count);
+    call.to = to;
+    return mark_(call);
+  }
+  call.first = scratch;
+  call.step = kBroughtAtOnce;
+  for (int64_t at = 0; at < count; at += kBroughtAtOnce) {
+    const int64_t some = std::min(kBroughtAtOnce, count - at);
+    for (size_t i = 0; i < call.images; ++i) {
+      const auto image = static_cast<int64_t>(i);
+      elements.operand.bring(elements.from, (first + image) * step + at, some,
+                             scratch + image * kBroughtAtOnce);
+    }
+    call.count = static_cast<size_t>(some);
+    call.to = to + at;
+    mark_(call);
+  }
+}
+
+void WinogradTerms::bring(const Elements& images, const Elements& upstream, int64_t group,
+                          uint8_t* bits, float* scratch) const {
+  mark(images, group, windows_.image_pitch, image_, bits + group * image_, scratch);
+  mark(upstream, group, result_, result_, bits + right_at_ + static_cast<size_t>(group * result_),
+       scratch);
 }
 
 WinogradTerms::Inside WinogradTerms::inside(const WindowRows::Axis& axis, int64_t tap) {
@@ -65,7 +87,7 @@ void WinogradTerms::clear_row(const uint8_t* bits, int64_t tap, int64_t channel,
   const Inside lines = inside(down, tap_down), line = inside(across, tap_across);
   const auto columns = static_cast<size_t>(columns_);
   std::memset(scratch, 0, columns);
-  CommonMarks call;
+  vector::CommonMarks call;
   call.left_step = windows_.channels;
   call.right_step = call.columns = columns;
   call.count = static_cast<size_t>(line.end - line.begin);
@@ -90,4 +112,4 @@ void WinogradTerms::clear_row(const uint8_t* bits, int64_t tap, int64_t channel,
     if (scratch[j] == 0 && std::isfinite(values[j])) values[j] = 0;
 }
 
-}  // namespace keel::vector
+}  // namespace keel
