@@ -487,12 +487,19 @@ KernelPlan plan_product(const AnchoredNode& node) {
   return plan;
 }
 
-bool multiplies_halves(const AnchoredNode& node) {
+// Says whether the cube multiplies what Eigen would be slower at: 16-bit floats, for which it has
+// the processor's tiles and dot products, and f32 with few columns, as logits have, of which Eigen
+// takes up to 48 at once. Follows from the product alone, fused or not.
+bool goes_to_the_cube(const AnchoredNode& node) {
   const DType dtype = node.anchor().input(0).dtype();
-  return dtype == f16 || dtype == bf16;
+  if (dtype == f16 || dtype == bf16) return true;
+  constexpr int64_t kFewColumns = 16;
+  if (dtype != f32 || !node.why_no_matrices().empty()) return false;
+  const int64_t n = node.matrices().n;
+  return n > 1 && n <= kFewColumns;
 }
 
-KernelPlan plan_halves(const AnchoredNode& node) {
+KernelPlan plan_on_the_cube(const AnchoredNode& node) {
   SharedEpilogues epilogues(/*saturate_f16=*/false);
   const StateLayouts none;
   return plan_cube_kernel(node, {none, epilogues});
@@ -502,16 +509,15 @@ KernelPlan plan_transformed_tiles(const AnchoredNode& node) { return plan_winogr
 
 }  // namespace
 
-// Eigen has no products of 16-bit floats by the processor's tiles or dot products, so these are the
-// cube's. The size of Eigen's tiles follows from the shape alone, so that the result does not
-// depend on the number of threads.
+// The size of Eigen's tiles follows from the shape alone, so that the result does not depend on the
+// number of threads.
 std::span<const KernelEntry> product_entries() {
   static const KernelEntry entries[] = {
       {.matches = has_winograd_form, .supports = supports_winograd, .plan = plan_transformed_tiles},
       {.ops = {"matmul", "conv2d", "conv2d_input_gradient", "conv2d_weight_gradient"},
-       .matches = multiplies_halves,
+       .matches = goes_to_the_cube,
        .supports = supports_cube,
-       .plan = plan_halves},
+       .plan = plan_on_the_cube},
       {.ops = {"matmul", "conv2d", "conv2d_input_gradient", "conv2d_weight_gradient"},
        .supports = supports_product,
        .plan = plan_product}};

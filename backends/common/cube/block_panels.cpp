@@ -5,6 +5,28 @@
 #include "keel/backends/common/cube/block_scratch.h"
 
 namespace keel {
+namespace {
+
+// Says whether rows of B as stored are what the kernels read of packed panels.
+bool is_stored_in_panels(const CubePlan& plan) {
+  const CubeProblem& p = plan.problem;
+  return plan.kernels->takes_stored_panels && !p.packed_b && !p.transpose_b && !p.b_windows &&
+         p.b == f32 && p.round_to == f32;
+}
+
+// Says whether rows of B so many bytes apart begin with cache lines, in more than one set.
+bool can_lie_apart(size_t bytes) { return bytes % kAlignment == 0 && bytes % kSameSet != 0; }
+
+// Says whether few rows of A meet a B so small that it stays near the core, wherever its rows
+// begin.
+bool is_read_from_near(const CubePlan& plan, size_t row_bytes) {
+  const CubeProblem& p = plan.problem;
+  constexpr size_t kNear = size_t{64} << 10;
+  return is_stored_in_panels(plan) && !p.a_windows && p.parts == 1 && p.k > 0 && p.m <= kRowBlock &&
+         row_bytes % kSameSet != 0 && p.k * row_bytes <= kNear;
+}
+
+}  // namespace
 
 size_t row_block(const CubePlan& plan) {
   const size_t step = tile_rows(plan);
@@ -68,29 +90,11 @@ bool is_stored_as_multiplied(const CubePlan& plan, const CubeArgs& args) {
          args.a_stride * size_of(p.a) % kSameSet != 0;
 }
 
-bool is_stored_in_panels(const CubePlan& plan) {
-  const CubeProblem& p = plan.problem;
-  return plan.kernels->takes_stored_panels && !p.packed_b && !p.transpose_b && !p.b_windows &&
-         p.b == f32 && p.round_to == f32;
-}
-
-// Says whether rows of B so many bytes apart begin with cache lines, in more than one set.
-bool can_lie_apart(size_t bytes) { return bytes % kAlignment == 0 && bytes % kSameSet != 0; }
-
 bool is_better_left_stored(const CubePlan& plan) {
   const CubeProblem& p = plan.problem;
   constexpr size_t kFewRows = 512;
   return is_stored_in_panels(plan) && !p.a_windows && p.m <= kFewRows &&
          p.n % plan.kernels->cols == 0 && can_lie_apart(p.n * sizeof(float));
-}
-
-// Says whether few rows of A meet a B so small that it stays near the core, wherever its rows
-// begin.
-static bool is_read_from_near(const CubePlan& plan, size_t row_bytes) {
-  const CubeProblem& p = plan.problem;
-  constexpr size_t kNear = size_t{64} << 10;
-  return is_stored_in_panels(plan) && !p.a_windows && p.parts == 1 && p.k > 0 && p.m <= kRowBlock &&
-         row_bytes % kSameSet != 0 && p.k * row_bytes <= kNear;
 }
 
 bool has_stored_panels(const CubePlan& plan, const CubeArgs& args, const CubeRange& range) {

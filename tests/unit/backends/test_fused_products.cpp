@@ -325,7 +325,7 @@ TEST_CASE("fused products: bytes that cpu multiplies with a batch or looks up ar
     CAPTURE(batch);
     Graph g;
     const Value x = g.input("x", u8, {1, 30, 61});
-    const Value w = g.input("w", f32, {batch ? 4 : 1, 61, 2});
+    const Value w = g.input("w", f32, {batch ? 4 : 1, 61, 20});
     const Value floats = cast(x, f32);
     const Value y = matmul(batch ? floats / 255.0f : sqrt(floats), w);
     Tensor weights(f32, w.shape());
@@ -346,7 +346,7 @@ TEST_CASE("fused products: bytes that cpu multiplies with a batch or looks up ar
 
 TEST_CASE("fused products: bytes that tiles on cpu would load many times are a task of their own") {
   // 512 columns in several tiles, each of which reads all rows; and rows longer than a buffer.
-  for (const ByteLayer& layer : {ByteLayer{100, 784, 512, false}, {40, 9000, 4, false}}) {
+  for (const ByteLayer& layer : {ByteLayer{100, 784, 512, false}, {40, 9000, 20, false}}) {
     std::string tasks;
     const auto together = train(layer, true, &tasks);
     CAPTURE(tasks);
