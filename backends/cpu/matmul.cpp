@@ -15,6 +15,7 @@
 
 #include "keel/backends/common/product_epilogue.h"
 #include "keel/backends/common/products/cube_kernel.h"
+#include "keel/backends/common/products/phased_product_kernel.h"
 #include "keel/backends/common/products/winograd_kernel.h"
 #include "keel/backends/common/vector/element_kernels.h"
 #include "keel/backends/common/vector/instructions.h"
@@ -488,15 +489,16 @@ KernelPlan plan_product(const AnchoredNode& node) {
 }
 
 // Says whether the cube multiplies what Eigen would be slower at: 16-bit floats, for which it has
-// the processor's tiles and dot products, and f32 with few columns, as logits have, of which Eigen
-// takes up to 48 at once. Follows from the product alone, fused or not.
+// the processor's tiles and dot products; f32 with few columns, as logits have, of which Eigen
+// takes up to 48 at once; and windows of f32, which it reads where they lie. Follows from the
+// product alone, fused or not.
 bool goes_to_the_cube(const AnchoredNode& node) {
   const DType dtype = node.anchor().input(0).dtype();
   if (dtype == f16 || dtype == bf16) return true;
   constexpr int64_t kFewColumns = 16;
   if (dtype != f32 || !node.why_no_matrices().empty()) return false;
-  const int64_t n = node.matrices().n;
-  return n > 1 && n <= kFewColumns;
+  const ProductMatrices& p = node.matrices();
+  return p.a.windows || p.b.windows || (p.n > 1 && p.n <= kFewColumns);
 }
 
 KernelPlan plan_on_the_cube(const AnchoredNode& node) {
@@ -504,6 +506,8 @@ KernelPlan plan_on_the_cube(const AnchoredNode& node) {
   const StateLayouts none;
   return plan_cube_kernel(node, {none, epilogues});
 }
+
+KernelPlan plan_phased(const AnchoredNode& node) { return plan_phases(node, false); }
 
 KernelPlan plan_transformed_tiles(const AnchoredNode& node) { return plan_winograd(node, false); }
 
@@ -514,6 +518,10 @@ KernelPlan plan_transformed_tiles(const AnchoredNode& node) { return plan_winogr
 std::span<const KernelEntry> product_entries() {
   static const KernelEntry entries[] = {
       {.matches = has_winograd_form, .supports = supports_winograd, .plan = plan_transformed_tiles},
+      {.ops = {"conv2d_input_gradient"},
+       .matches = has_phases,
+       .supports = supports_phases,
+       .plan = plan_phased},
       {.ops = {"matmul", "conv2d", "conv2d_input_gradient", "conv2d_weight_gradient"},
        .matches = goes_to_the_cube,
        .supports = supports_cube,

@@ -52,7 +52,10 @@ void write_small_digits(const TempFolder& folder, int64_t train, int64_t test) {
 class Trainings {
  public:
   explicit Trainings(const std::string& model) {
+    // With seeds 0 and 1 an activation of resnet comes within rounding of relu's corner, where the
+    // last bit decides what all later losses are.
     words_ = {"train",     "--quiet",
+              "--seed",    "2",
               "--model",   model,
               "--steps",   "20",
               "--summary", files_.file("summary"),

@@ -1,20 +1,11 @@
 #include "keel/backends/common/products/float_operand.h"
 
-#include <algorithm>
 #include <string>
 
 #include "keel/backends/common/vector/instructions.h"
 
 namespace keel {
 namespace {
-
-void cast(VectorInstruction instruction, const void* from, void* to, int64_t count) {
-  VectorCall call;
-  call.src[0] = from;
-  call.dst = to;
-  call.n = static_cast<size_t>(count);
-  instruction(call);
-}
 
 bool is_multiplied(DType dtype) { return dtype == f32 || dtype == f16 || dtype == bf16; }
 
@@ -34,24 +25,18 @@ Support FloatOperand::supports(const AnchoredNode& product, size_t i) {
 FloatOperand::FloatOperand(const AnchoredNode& product, size_t i)
     : argument_(product.source(i).value()), element_size_(size_of(product.stored(i).dtype())) {
   const DType stored = product.stored(i).dtype(), multiplied = product.anchor().input(i).dtype();
-  if (stored != multiplied) round_ = vector::find_instruction("cast", stored, multiplied);
-  if (multiplied != f32) widen_ = vector::find_instruction("cast", multiplied, f32);
+  if (stored != f32) convert_ = vector::find_instruction("cast", stored, f32);
+  if (stored != multiplied) convert_ = vector::find_instruction("round_to_bf16", f32, f32);
 }
 
 const float* FloatOperand::bring(const void* from, int64_t first, int64_t count, float* to) const {
   const char* stored = static_cast<const char*>(from) + first * static_cast<int64_t>(element_size_);
-  if (widen_ == nullptr) return reinterpret_cast<const float*>(stored);
-  if (round_ == nullptr) {
-    cast(widen_, stored, to, count);
-    return to;
-  }
-  constexpr int64_t kAtOnce = 2048;  // which stay in the first cache
-  uint16_t rounded[kAtOnce];
-  for (int64_t done = 0; done < count; done += kAtOnce) {
-    const int64_t some = std::min(kAtOnce, count - done);
-    cast(round_, stored + static_cast<size_t>(done) * element_size_, rounded, some);
-    cast(widen_, rounded, to + done, some);
-  }
+  if (is_plain()) return reinterpret_cast<const float*>(stored);
+  VectorCall call;
+  call.src[0] = stored;
+  call.dst = to;
+  call.n = static_cast<size_t>(count);
+  convert_(call);
   return to;
 }
 

@@ -23,7 +23,10 @@ class FloatOperand {
   FloatOperand(const AnchoredNode& product, size_t i);
 
   // Says whether elements are multiplied as they lie in memory.
-  bool is_plain() const noexcept { return widen_ == nullptr; }
+  bool is_plain() const noexcept { return convert_ == nullptr; }
+  // Says whether they are stored in f32, and of these, up to which magnitude they are rounded to 0.
+  bool is_stored_float() const noexcept { return element_size_ == sizeof(float); }
+  float largest_zero() const noexcept { return is_plain() ? 0 : 0x1p-134f; }
   // Returns the operand of a kernel's arguments from its element `first` on.
   const void* at(void* const* args, int64_t first) const {
     return static_cast<const char*>(args[argument_]) + static_cast<size_t>(first) * element_size_;
@@ -34,7 +37,7 @@ class FloatOperand {
 
  private:
   size_t argument_, element_size_;
-  VectorInstruction round_ = nullptr, widen_ = nullptr;  // in this order; null: there is none
+  VectorInstruction convert_ = nullptr;  // elements as stored to those that are multiplied
 };
 
 }  // namespace keel

@@ -45,7 +45,8 @@ void WinogradTerms::mark(const Elements& elements, int64_t group, int64_t step, 
   const int64_t first = group * kImagesOfAByte;
   vector::NonzeroMarks call;
   call.images = static_cast<size_t>(std::min(kImagesOfAByte, images_ - first));
-  if (elements.operand.is_plain()) {
+  call.largest_zero = elements.operand.largest_zero();
+  if (elements.operand.is_stored_float()) {
     call.first = static_cast<const float*>(elements.from) + first * step;
     call.step = step;
     call.count = static_cast<size_t>(count);

@@ -32,7 +32,7 @@ class WinogradTerms {
 
   int64_t groups() const { return groups_; }  // of images
   // Makes the bits of a group. `images` and `upstream` begin with the part's first image;
-  // `scratch` has bring_bytes() for operands that are not multiplied as they lie in memory.
+  // `scratch` has bring_bytes() for operands of 16 bits.
   void bring(const Elements& images, const Elements& upstream, int64_t group, uint8_t* bits,
              float* scratch) const;
   static size_t bring_bytes();

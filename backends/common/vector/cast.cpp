@@ -62,6 +62,12 @@ constexpr size_t kBlock = 512;
 // f16 or bf16 to To, by way of f32.
 template <class Codec, class To>
 void from_half(const VectorCall& call) {
+  if constexpr (std::is_same_v<To, float>) {
+    if (!call.scalar[0]) {
+      return Codec::widen(static_cast<const uint16_t*>(call.src[0]), call.n,
+                          static_cast<float*>(call.dst));
+    }
+  }
   alignas(64) float wide[kBlock];
   const auto* src = static_cast<const uint16_t*>(call.src[0]);
   VectorCall inner;
@@ -89,8 +95,16 @@ HWY_INLINE float widen_for_half(Stored<From> value) {
 
 template <class From, class Codec, bool kSaturate>
 void to_half(const VectorCall& call) {
-  alignas(64) float wide[kBlock];
   auto* dst = static_cast<uint16_t*>(call.dst);
+  if constexpr (std::is_same_v<From, float>) {
+    if (!call.scalar[0]) {
+      const auto* floats = static_cast<const float*>(call.src[0]);
+      const uint32_t raised = Codec::template narrow<kSaturate>(floats, call.n, dst);
+      if (kSaturate && call.status != nullptr) *call.status |= raised;
+      return;
+    }
+  }
+  alignas(64) float wide[kBlock];
   const auto* src = static_cast<const Stored<From>*>(call.src[0]);
   for (size_t i = 0; i < call.n; i += kBlock) {
     const size_t n = std::min(kBlock, call.n - i);
@@ -116,6 +130,19 @@ void half_to_half(const VectorCall& call) {
     const uint32_t status = ToCodec::template narrow<kSaturate>(wide, n, dst + i);
     if (kSaturate && call.status != nullptr) *call.status |= status;
   }
+}
+
+void round_to_bf16(const VectorCall& call) {
+  const hn::ScalableTag<float> d;
+  const size_t lanes = hn::Lanes(d);
+  const auto* src = static_cast<const float*>(call.src[0]);
+  auto* dst = static_cast<float*>(call.dst);
+  size_t i = 0;
+  for (; i + lanes <= call.n; i += lanes)
+    hn::StoreU(BFloat16Codec::round(d, hn::LoadU(d, src + i)), d, dst + i);
+  const hn::CappedTag<float, 1> one;
+  for (; i < call.n; ++i)
+    hn::StoreU(BFloat16Codec::round(one, hn::LoadU(one, src + i)), one, dst + i);
 }
 
 // f32 to an integer, a vector at a time where the whole range fits the conversion.
@@ -186,6 +213,7 @@ constexpr InstructionEntry kEntries[] = {
     KEEL_CASTS_FROM(f32, float),
     {"cast", 1, f32, f32, false, &plain<float, float>},
     {"cast", 1, f32, i32, false, &f32_to_i32},
+    {"round_to_bf16", 1, f32, f32, false, &round_to_bf16},
     {"cast", 1, f32, u8, false, &f32_to_u8},
     KEEL_PLAIN_CASTS_FROM(f64, double),
     KEEL_PLAIN_CASTS_FROM(i64, int64_t),

@@ -7,7 +7,8 @@
 // round (half to even), and into bool equal not_equal less less_equal
 // greater greater_equal. f64, f32, f16, bf16 besides: exp log log1p expm1 sqrt rsqrt tanh sigmoid
 // gelu (by erf) sin cos erf reciprocal. bool: logical_and logical_or logical_xor logical_not equal
-// not_equal maximum minimum. Every dtype: select (src[0] is bool; src[1] where it holds, else
+// not_equal maximum minimum. f32: round_to_bf16, what a cast to bf16 and back makes of it, which is
+// no op and takes no scalar. Every dtype: select (src[0] is bool; src[1] where it holds, else
 // src[2]), cast (any pair), copy. Several of f32 or f64 in one pass are a chain (chain.h).
 //
 // Corners: f16 and bf16 are computed in f32 and rounded to nearest even, as if stored after each

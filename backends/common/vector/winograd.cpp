@@ -296,11 +296,12 @@ template <class D>
 HWY_INLINE size_t mark_lanes(D d, const NonzeroMarks& call, size_t at) {
   const hn::RebindToUnsigned<D> words;
   const hn::Rebind<uint8_t, D> bytes;
+  const auto limit = hn::Set(d, call.largest_zero);
   for (; at + hn::Lanes(d) <= call.count; at += hn::Lanes(d)) {
     auto marks = hn::Zero(words);
     const float* from = call.first + at;
     for (size_t image = 0; image < call.images; ++image, from += call.step) {
-      const auto is_zero = hn::RebindMask(words, hn::Eq(hn::LoadU(d, from), hn::Zero(d)));
+      const auto is_zero = hn::RebindMask(words, hn::Le(hn::Abs(hn::LoadU(d, from)), limit));
       marks = hn::Or(marks, hn::IfThenZeroElse(is_zero, hn::Set(words, uint32_t{1} << image)));
     }
     hn::StoreU(hn::TruncateTo(bytes, marks), bytes, call.to + at);

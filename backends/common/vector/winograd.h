@@ -56,10 +56,11 @@ struct PointProducts {
 using PointProductsInstruction = void (*)(const PointProducts& call);
 KEEL_API PointProductsInstruction find_point_products();
 
-// Bit i of to[j] becomes whether element j of image i is another number than 0; image i begins i *
-// `step` elements behind `first`.
+// Bit i of to[j] becomes whether element j of image i is another number than 0, or than those that
+// are rounded to it; image i begins i * `step` elements behind `first`.
 struct NonzeroMarks {
   const float* first = nullptr;
+  float largest_zero = 0;  // the largest magnitude that counts as 0
   ptrdiff_t step = 0;
   size_t images = 0;  // at most 8
   size_t count = 0;   // of elements

@@ -263,6 +263,24 @@ TEST_CASE("vector: casts of floats to integers saturate") {
   });
 }
 
+TEST_CASE("vector: floats rounded to bf16 in place are a cast there and back") {
+  std::vector<float> in = {0.0f,     -0.0f,     1.00390625f, 1.01171875f, -3.3f,
+                           1e-42f,   0x1p-134f, 0x1.8p-134f, 0x1p-133f,   3.4e38f,
+                           -3.4e38f, kInf,      -kInf,       kNaN};
+  for (int i = 0; i < 40; ++i) in.push_back(std::ldexp(1.0f + 0.0137f * static_cast<float>(i), i));
+  on_every_isa([&] {
+    for (const size_t n : {size_t{0}, size_t{1}, size_t{14}, in.size()}) {
+      const auto rounded = run<float>("round_to_bf16", f32, f32, n, in);
+      for (size_t i = 0; i < n; ++i) {
+        CAPTURE(in[i]);
+        const auto expected = static_cast<float>(BFloat16(in[i]));
+        CHECK((rounded[i] == expected || (std::isnan(rounded[i]) && std::isnan(expected))));
+        CHECK(std::signbit(rounded[i]) == std::signbit(in[i]));
+      }
+    }
+  });
+}
+
 TEST_CASE("vector: casts between integers wrap and to floats round once") {
   const std::vector<int64_t> in = {0,
                                    1,
