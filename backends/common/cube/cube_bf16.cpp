@@ -204,7 +204,8 @@ void multiply_vectors_stored(const StoredRows& a, const void* b, size_t, size_t 
       left += kTileDepth;
       right += 2 * kTileElements;
     }
-    if (k < length) {
+    if (k < length && a.rest == nullptr) add_steps(sums, left, a.stride, right, length - k);
+    if (k < length && a.rest != nullptr) {
       add_steps(sums, static_cast<const uint16_t*>(a.rest) + packed_row(i), kTileDepth, right,
                 length - k);
     }
@@ -284,6 +285,7 @@ void fill_bf16_kernels(CubeKernels& kernels, PairsOfBf16 kind) {
   kernels.packed_size = sizeof(uint16_t);
   kernels.k_multiple = kTileDepth;
   kernels.stored_multiple = kPanel;
+  kernels.stored_k_multiple = kTileDepth;
   kernels.pack_a = &pack_tiles<false, RoundByBits>;
   kernels.pack_b = &pack_tiles<true, RoundByBits>;
   kernels.finish = &finish_tile;
@@ -300,6 +302,7 @@ void fill_bf16_kernels(CubeKernels& kernels, PairsOfBf16 kind) {
       kernels.multiply = &multiply_vectors;
       kernels.multiply_stored = &multiply_vectors_stored;
       kernels.stored_multiple = kRowsAtOnce;
+      kernels.stored_k_multiple = 2;
       kernels.stores_any_columns = true;
       kernels.multiply_parts = &multiply_parts<&multiply_vectors>;
       round_by_instruction(kernels);

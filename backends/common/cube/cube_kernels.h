@@ -78,7 +78,8 @@ struct StoredRows {
   const void* rows = nullptr;
   size_t stride = 0;
   size_t k_step = 1;
-  // The last k of the panel as pack_a packs them, where they are fewer than k_multiple.
+  // The last k of the panel as pack_a packs them, where they are fewer than k_multiple and the
+  // panel's length is no multiple of stored_k_multiple; else null.
   const void* rest = nullptr;
 };
 
@@ -173,6 +174,7 @@ struct CubeKernels {
   void (*multiply_stored)(const StoredRows& a, const void* b, size_t b_step, size_t length,
                           const TileResult& to) = nullptr;
   size_t stored_multiple = 1;
+  size_t stored_k_multiple = 1;
   // Says whether both write the first to.cols columns alone. Else they write all of the tile's.
   bool stores_any_columns = false;
   // Adds up the parts of a tile as a tree. As in `multiply`, rows from `rows` on may be left out.

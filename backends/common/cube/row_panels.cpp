@@ -61,6 +61,7 @@ void RowPanels::pack(PackCall rows, size_t stored) const {
 }
 
 size_t RowPanels::whole_k(size_t length) const {
+  if (length % kernels_.stored_k_multiple == 0) return length;
   return length / kernels_.k_multiple * kernels_.k_multiple;
 }
 
@@ -81,7 +82,7 @@ void RowPanels::multiply_stored(size_t row, size_t row_of_block, const PanelOfB&
   rows.k_step = columns ? args_.a_stride : 1;
   const size_t at = row * rows.stride + panel.k0 * rows.k_step;
   rows.rows = static_cast<const char*>(args_.a) + at * kernels_.packed_size;
-  rows.rest = packed(row_of_block, kernels_.k_multiple);
+  if (whole_k(panel.length) != panel.length) rows.rest = packed(row_of_block, kernels_.k_multiple);
   kernels_.multiply_stored(rows, panel.b, panel.b_step, panel.length, to);
 }
 
