@@ -42,11 +42,12 @@ struct Conv2dAttributes {
   std::string layout = "NHWC";
   bool wide = false;  // f16 or bf16 operands, f32 result: the sums as accumulated
   // "direct": each result is the sum of its own terms, within the product bound. "auto": backends
-  // may compute f32 by transformed tiles where that is faster (products/winograd.h), with errors
-  // relative to the elements around.
+  // may compute floats by transformed tiles where that is faster (products/winograd.h), with
+  // errors relative to the elements around.
   std::string algorithm = kAutoAlgorithm;
-  // An image's results, and the weights' gradient over a part of the images, have the bits that they
-  // have whatever other images and parts there are. Other numbers of channels may change the bits.
+  // An image's results, and the weights' gradient over a part of the images, have the bits that
+  // they have whatever other images and parts there are. Other numbers of channels may change the
+  // bits.
   bool rows_alone = false;
   static constexpr auto fields() {
     return std::tuple(

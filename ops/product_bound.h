@@ -6,7 +6,7 @@
 // (2^-53) for each operation between it and the result, so the error is at most the largest number
 // of these times u * sum|a||b|. Backends cut k into panels and add up the panels' sums: a term
 // passes one rounding for each term of its panel (a multiplication and an addition, or one FMA) and
-// one for each panel. The `npu` takes panels of 512 to 1,024 terms, Eigen some hundreds.
+// one for each panel. The cube takes panels of 512 to 1,024 terms, Eigen some hundreds.
 //
 // The numbers below 2^-126 of bf16 operands may count as 0, and sums as small, where the host
 // multiplies by AVX512_BF16 or AMX (KEEL_ISA avx512_bf16 and amx): such terms are outside the

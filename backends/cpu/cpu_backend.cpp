@@ -49,7 +49,7 @@ class CpuBackend final : public HostBackend {
  public:
   // A KEEL_ISA that is wrong is reported here, not when a program is compiled.
   CpuBackend()
-      : HostBackend("cpu", "the host's processor: Eigen products, oneTBB threads",
+      : HostBackend("cpu", "the host's processor: Eigen, oneTBB threads",
                     std::make_unique<CpuLibrary>()) {
     static_cast<void>(vector::host_isa());
   }

@@ -23,7 +23,7 @@ struct KernelEntry {
 
 // Returns an entry for each kind, by file. The first that matches counts.
 std::span<const KernelEntry> vector_entries();   // element-wise work, reductions, softmax
-std::span<const KernelEntry> product_entries();  // matmul and convolutions, by Eigen on tiles
+std::span<const KernelEntry> product_entries();  // matmul and convolutions, by Eigen or the cube
 
 // Null where no entry matches.
 const KernelEntry* find_entry(const AnchoredNode& anchored);

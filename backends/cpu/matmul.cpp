@@ -490,8 +490,8 @@ KernelPlan plan_product(const AnchoredNode& node) {
 
 // Says whether the cube multiplies what Eigen would be slower at: 16-bit floats, for which it has
 // the processor's tiles and dot products; f32 with few columns, as logits have, of which Eigen
-// takes up to 48 at once; and windows of f32, which it reads where they lie. Follows from the
-// product alone, fused or not.
+// takes up to 48 at once; and windows of f32, which it reads where they lie. Phases of a stride are
+// its, too. Follows from the product alone, fused or not.
 bool goes_to_the_cube(const AnchoredNode& node) {
   const DType dtype = node.anchor().input(0).dtype();
   if (dtype == f16 || dtype == bf16) return true;

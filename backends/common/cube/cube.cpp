@@ -168,7 +168,7 @@ DType multiplied(DType stored, DType round_to) {
 // channels are few: there, they are widened and multiplied where they lie.
 bool has_few_channels(const CubeProblem& p) {
   constexpr int64_t kFew = 16;
-  return p.a_windows && p.a_windows->channels <= kFew && p.a != u8;
+  return p.a_windows && p.a_windows->channels <= kFew;
 }
 
 // Returns the kernels of pairs or tiles that are meant, or nothing where operands are widened.
@@ -235,9 +235,9 @@ vector::ShapeClass cube_shape_class(const CubeProblem& p) noexcept {
   if (p.n <= kNarrowColumns) {
     return p.transpose_a ? vector::ShapeClass::kColumns : vector::ShapeClass::kRows;
   }
-  if (p.m <= kNarrowColumns) return vector::ShapeClass::kVector;
+  if (p.m <= kNarrowColumns && !p.rows_alone) return vector::ShapeClass::kVector;
   // This divides by n, as a product of both might not be a number.
-  const bool small = p.n <= kSmallElements && p.k <= kSmallElements / p.n;
+  const bool small = p.n <= kSmallElements && k_of_part(p) <= kSmallElements / p.n;
   return small ? vector::ShapeClass::kSmall : vector::ShapeClass::kSquare;
 }
 

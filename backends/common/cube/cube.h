@@ -35,6 +35,7 @@ struct CubeProblem {
   bool transpose_a = false;  // A is stored [k, m]
   bool transpose_b = false;  // B is stored [n, k]
   size_t parts = 1;          // of k, all equal
+  bool rows_alone = false;   // the kernel does not depend on m
   // CubeArgs::b is a copy of B that cube_pack made (cube_takes_packed, cube_shares_packed).
   bool packed_b = false;
   // The rows of an operand as stored, where they are windows over images, zero where these are
@@ -95,7 +96,8 @@ CubePlan plan_cube(const CubeProblem& problem);
 // Resolves the named kernel. REQUIRES that the host ISA in use has it for the dtypes.
 CubePlan plan_cube_by(const CubeProblem& problem, vector::ProductKernel kernel);
 
-// Returns the class of a shape; all products that may share a packed copy of B are in one.
+// Returns the class of a shape, which of k counts a part alone; all products that may share a
+// packed copy of B are in one.
 vector::ShapeClass cube_shape_class(const CubeProblem& problem) noexcept;
 
 // The same kernels for a problem that differs only in where the windows lie.

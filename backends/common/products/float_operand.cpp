@@ -18,8 +18,8 @@ Support FloatOperand::supports(const AnchoredNode& product, size_t i) {
     return {false, std::string(name_of(multiplied)) + " is not multiplied in f32"};
   if (!product.has_prologue(i)) return {true, ""};
   if (product.is_cast(i) && stored == f32 && multiplied == bf16) return {true, ""};
-  return {false, std::string(name_of(stored)) +
-                     " is multiplied as it is stored, or f32 rounded to " + "bf16"};
+  return {false,
+          std::string(name_of(stored)) + " is multiplied as it is stored, or f32 rounded to bf16"};
 }
 
 FloatOperand::FloatOperand(const AnchoredNode& product, size_t i)

@@ -24,8 +24,10 @@ class FloatOperand {
 
   // Says whether elements are multiplied as they lie in memory.
   bool is_plain() const noexcept { return convert_ == nullptr; }
-  // Says whether they are stored in f32, and of these, up to which magnitude they are rounded to 0.
+  // Says whether they are stored in f32.
   bool is_stored_float() const noexcept { return element_size_ == sizeof(float); }
+  // Returns the largest magnitude of those stored in f32 that is multiplied as 0. No number of 16
+  // bits but 0 is as small.
   float largest_zero() const noexcept { return is_plain() ? 0 : 0x1p-134f; }
   // Returns the operand of a kernel's arguments from its element `first` on.
   const void* at(void* const* args, int64_t first) const {

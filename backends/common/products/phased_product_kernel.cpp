@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "keel/backends/common/cube/cube.h"
@@ -14,7 +13,6 @@
 #include "keel/backends/common/products/prepacked_weight.h"
 #include "keel/backends/common/products/product_result.h"
 #include "keel/backends/common/vector/element_kernels.h"
-#include "keel/backends/common/vector/instructions.h"
 #include "keel/backends/common/vector/softmax_rows.h"
 #include "keel/backends/common/window_copy.h"
 #include "keel/core/base/checked.h"

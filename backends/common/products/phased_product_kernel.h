@@ -5,6 +5,7 @@
 
 #include "keel/backends/common/anchored_node.h"
 #include "keel/backends/common/kernel.h"
+#include "keel/core/device/backend.h"
 
 namespace keel {
 

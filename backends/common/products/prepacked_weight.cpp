@@ -146,6 +146,7 @@ CubeProblem cube_problem(const AnchoredNode& fused, const ProductMatrices& matri
   problem.n = static_cast<size_t>(matrices.n);
   problem.k = static_cast<size_t>(matrices.k);
   problem.parts = static_cast<size_t>(matrices.parts);
+  problem.rows_alone = matrices.rows_alone;
   problem.a = fused.stored(matrices.a.input).dtype();
   problem.b = fused.stored(matrices.b.input).dtype();
   problem.round_to = rounded_to(fused);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <utility>
 
 #include "keel/backends/common/cube/kernel_choice.h"
 #include "keel/backends/common/float_status.h"
@@ -13,7 +12,6 @@
 #include "keel/backends/common/products/winograd_tiles.h"
 #include "keel/backends/common/products/winograd_weights.h"
 #include "keel/backends/common/vector/element_kernels.h"
-#include "keel/backends/common/vector/instructions.h"
 #include "keel/backends/common/vector/softmax_rows.h"
 #include "keel/backends/common/vector/winograd.h"
 #include "keel/core/base/checked.h"

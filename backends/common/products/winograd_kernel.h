@@ -9,6 +9,7 @@
 #include "keel/backends/common/anchored_node.h"
 #include "keel/backends/common/kernel.h"
 #include "keel/core/base/export.h"
+#include "keel/core/device/backend.h"
 
 namespace keel {
 
@@ -17,7 +18,7 @@ namespace keel {
 KEEL_API bool has_winograd_form(const AnchoredNode& node);
 // Says whether it takes what is fused to it. REQUIRES has_winograd_form.
 KEEL_API Support supports_winograd(const AnchoredNode& node);
-// REQUIRES supports_winograd. `saturate_f16`: f16 results of the epilogue stop at +-65504.
+// REQUIRES supports_winograd. `saturate_f16`: f16 results stop at +-65504.
 KEEL_API KernelPlan plan_winograd(const AnchoredNode& node, bool saturate_f16);
 
 }  // namespace keel

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
 
 #include "keel/core/base/checked.h"
 #include "keel/core/base/parallel_for.h"

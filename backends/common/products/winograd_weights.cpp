@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <memory>
-#include <optional>
 
 #include "keel/backends/common/float_status.h"
-#include "keel/backends/common/product_epilogue.h"
 #include "keel/backends/common/products/float_operand.h"
 #include "keel/backends/common/products/product_result.h"
 #include "keel/backends/common/products/winograd_terms.h"
@@ -133,7 +131,8 @@ class WinogradWeights final : public Kernel {
     brought_ = lines_;
     if (!upstream_operand_.is_plain())
       brought_ += align_up(static_cast<size_t>(slopes) * sizeof(float), kWinogradAlignment);
-    brought_ = std::max(brought_, WinogradTerms::bring_bytes());
+    if (!images_.is_stored_float() || !upstream_operand_.is_stored_float())
+      brought_ = std::max(brought_, WinogradTerms::bring_bytes());
   }
   float* brought(char* scratch) const {
     return reinterpret_cast<float*>(scratch + input_.bytes() + upstream_.bytes());

@@ -1,5 +1,5 @@
-// HostIsa: which of the host's instruction sets the vector library, and the simulated
-// NPU's cube, compute with. One choice per
+// HostIsa: which of the host's instruction sets the vector library, and the
+// cube of all backends, compute with. One choice per
 // process, made by the first look-up of an instruction or by select_host_isa; instructions and cube
 // plans that were looked up before a change keep the set they were resolved for. Selecting is for
 // start-up and tests: REQUIRES that no other thread looks up instructions meanwhile. Reading the

@@ -320,6 +320,31 @@ TEST_CASE("fused products: bytes that cpu multiplies as halves are rounded first
   }
 }
 
+// Windows of few channels are widened, of bytes as of what is made of them.
+TEST_CASE("fused products: images of bytes have the bits of separate tasks in mixed bf16") {
+  for (const int64_t channels : {1, 3, 16, 17}) {
+    for (const char* where : {"npu:0", "cpu:0"}) {
+      CAPTURE(channels);
+      CAPTURE(where);
+      Graph g;
+      const Value x = g.input("x", u8, {4, 9, 11, channels});
+      const Value w = g.input("w", f32, {5, 5, channels, 20});
+      const Value y = relu(conv2d(cast(x, f32) / 255.0f, w, {.padding = "same"}));
+      Tensor weights(f32, w.shape());
+      for (int64_t i = 0; i < weights.num_elements(); ++i)
+        weights.set(i, 0.013 * static_cast<double>(i * 7 % 97) - 0.6);
+      const Feeds feeds{{x, bytes(x.shape(), 5)}, {w, weights}};
+      std::vector<Tensor> results;
+      for (const bool fuse : {false, true}) {
+        Session session(g, device(where),
+                        {.disabled_passes = keel_test::fusion(fuse), .precision = "mixed_bf16"});
+        results.push_back(session.run(y, feeds));
+      }
+      CHECK(bit_equal(results[0], results[1]));
+    }
+  }
+}
+
 TEST_CASE("fused products: bytes that cpu multiplies with a batch or looks up are stored once") {
   for (const bool batch : {false, true}) {
     CAPTURE(batch);

@@ -360,4 +360,19 @@ TEST_CASE("kernel rates: measured ones have every cell of the host ISA in use") 
   });
 }
 
+// Where classes have kernels of their own, a row or a part alone is multiplied as among others.
+TEST_CASE("cube: the class of a shape does not depend on other rows and parts") {
+  CubeProblem row{.m = 3, .n = 40, .k = 33};
+  CHECK(cube_shape_class(row) == vector::ShapeClass::kVector);
+  row.rows_alone = true;
+  CubeProblem rows = row;
+  rows.m = 300;
+  CHECK(cube_shape_class(row) == cube_shape_class(rows));
+  const CubeProblem part{.m = 300, .n = 64, .k = 64};
+  CubeProblem parts{.m = 300, .n = 64, .k = 128};
+  CHECK(cube_shape_class(part) != cube_shape_class(parts));
+  parts.parts = 2;
+  CHECK(cube_shape_class(part) == cube_shape_class(parts));
+}
+
 TEST_SUITE_END();
