@@ -1,5 +1,6 @@
 // The gradient of a convolution for its images, with a stride (ops/products/product_phases.h), as
-// one kernel of the cube for all phases. Immutable; any thread.
+// one kernel of the cube: for some lines of the images at a time, the products of all phases, whose
+// rows go to their places among each other's. Immutable; any thread.
 #ifndef KEEL_BACKENDS_COMMON_PRODUCTS_PHASED_PRODUCT_KERNEL_H
 #define KEEL_BACKENDS_COMMON_PRODUCTS_PHASED_PRODUCT_KERNEL_H
 
