@@ -21,6 +21,7 @@
 #include "keel/backends/common/vector/instructions.h"
 #include "keel/backends/common/vector/integer_product.h"
 #include "keel/backends/common/vector/softmax_rows.h"
+#include "keel/backends/common/vector/widened_rows.h"
 #include "keel/backends/common/window_copy.h"
 #include "keel/backends/cpu/byte_rows.h"
 #include "keel/backends/cpu/kernels.h"
@@ -494,7 +495,7 @@ KernelPlan plan_product(const AnchoredNode& node) {
 // its, too. Follows from the product alone, fused or not.
 bool goes_to_the_cube(const AnchoredNode& node) {
   const DType dtype = node.anchor().input(0).dtype();
-  if (dtype == f16 || dtype == bf16) return true;
+  if (vector::is_half(dtype)) return true;
   constexpr int64_t kFewColumns = 16;
   if (dtype != f32 || !node.why_no_matrices().empty()) return false;
   const ProductMatrices& p = node.matrices();

@@ -3,18 +3,14 @@
 #include <string>
 
 #include "keel/backends/common/vector/instructions.h"
+#include "keel/backends/common/vector/widened_rows.h"
 
 namespace keel {
-namespace {
-
-bool is_multiplied(DType dtype) { return dtype == f32 || dtype == f16 || dtype == bf16; }
-
-}  // namespace
 
 Support FloatOperand::supports(const AnchoredNode& product, size_t i) {
   if (!product.source(i)) return {false, "an operand is made of more than one value"};
   const DType stored = product.stored(i).dtype(), multiplied = product.anchor().input(i).dtype();
-  if (!is_multiplied(multiplied))
+  if (multiplied != f32 && !vector::is_half(multiplied))
     return {false, std::string(name_of(multiplied)) + " is not multiplied in f32"};
   if (!product.has_prologue(i)) return {true, ""};
   if (product.is_cast(i) && stored == f32 && multiplied == bf16) return {true, ""};
