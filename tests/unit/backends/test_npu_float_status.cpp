@@ -9,7 +9,9 @@
 #include "keel/backends/npu/device/float_status.h"
 #include "keel/backends/npu/options.h"
 #include "keel/core/base/parallel_for.h"
+#include "keel/ops/conv.h"
 #include "keel/ops/gather.h"
+#include "keel/ops/products/winograd.h"
 #include "keel/ops/random.h"
 
 #include "ops_for_tests.h"
@@ -99,6 +101,47 @@ TEST_CASE("float status: what stays below or is NaN raises nothing") {
   CHECK(status() == 0);
   CHECK(std::isnan(modelled.run([](Value x) { return sum(x); }, halves({nan, 3}))[0]));
   CHECK(status() == 0);
+}
+
+// Sums of 16 channels and 9 taps, which are taken in f32 and stop where they are rounded.
+TEST_CASE("float status: convolutions by transformed tiles saturate and say so") {
+  const ModelledNpu modelled("ascend910");
+  const Shape images{8, 8, 8, 16}, weights{3, 3, 16, 16};
+  const auto convolve = [&](Value x) {
+    const Value w = x.graph().constant(Tensor::full(f16, weights, 40));
+    const Value y = conv2d(x, w, {.padding = "same"});
+    REQUIRE(winograd_form(product_matrices(y.node()), f16));
+    return y;
+  };
+  const auto input_gradient = [&](Value x) {
+    const Value w = x.graph().constant(Tensor::full(f16, weights, -40));
+    return conv2d_input_gradient(x, w, {.padding = "same"}, {8, 8});
+  };
+  const auto weight_gradient = [&](Value x) {
+    return conv2d_weight_gradient(x, x, {3, 3}, {.padding = "same"});
+  };
+  const auto behind = [&](Value x) { return relu(convolve(x)) * 0.5; };
+  const Tensor big = Tensor::full(f16, images, 16), small = Tensor::full(f16, images, 2);
+  struct Row {
+    const char* name;
+    Build build;
+    size_t at;              // a pixel within, or the middle tap
+    double most, of_small;  // there, of the big numbers and of the small ones
+  };
+  constexpr size_t kPixel = (4 * 8 + 4) * 16, kTap = 4 * 16 * 16;
+  for (const Row& row :
+       {Row{"forward", convolve, kPixel, kLargest, 9 * 16 * 80},
+        {"gradient of the images", input_gradient, kPixel, -kLargest, -9 * 16 * 80},
+        {"gradient of the weights", weight_gradient, kTap, kLargest, 8 * 64 * 4},
+        {"epilogue", behind, kPixel, kLargest / 2, 9 * 16 * 40}}) {
+    CAPTURE(row.name);
+    CHECK(std::fabs(modelled.run(row.build, small)[row.at] / row.of_small - 1) < 1e-3);
+    CHECK(status() == 0);
+    const auto out = modelled.run(row.build, big);
+    CHECK(out[row.at] == row.most);
+    for (const double v : out) REQUIRE(std::isfinite(v));
+    CHECK(status() == kFloatStatusF16Overflow);
+  }
 }
 
 TEST_CASE("float status: each kind of kernel saturates and says so") {

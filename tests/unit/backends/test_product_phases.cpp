@@ -2,6 +2,7 @@
 // for any number of threads, fused or not and in strict mode, weights that are infinite, and what
 // is made of them where there are no phases.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -30,6 +31,8 @@ using testing::contains;
 using testing::Draws;
 using testing::run_case;
 using testing::StepCase;
+
+constexpr std::array<const char*, 2> kDevices = {"npu:0", "cpu:0"};
 
 // A gradient with a stride, of which nothing is read off the code under test.
 struct Strided {
@@ -203,7 +206,7 @@ void check(const Strided& s, Draws& draws) {
   CAPTURE(s.groups);
   const Tensor dy = draws.tensor(s.dy()), w = draws.tensor(s.weights());
   const auto [sums, sizes] = expected_of(s, dy, w);
-  for (const char* where : {"npu:0", "cpu:0"}) {
+  for (const char* where : kDevices) {
     CAPTURE(std::string(where));
     const std::vector<Tensor> got = run_case(step_of(s, dy, w, nullptr), where, true);
     int64_t wrong = 0;
@@ -216,14 +219,17 @@ void check(const Strided& s, Draws& draws) {
   const Tensor bias = draws.tensor({s.in * s.groups});
   for (const Tensor* added : {static_cast<const Tensor*>(nullptr), &bias}) {
     const StepCase step = step_of(s, dy, w, added);
-    std::vector<Tensor> one;
-    {
-      const ComputeThreads threads(1);
-      one = run_case(step, "npu:0", true);
+    for (const char* where : kDevices) {
+      CAPTURE(std::string(where));
+      std::vector<Tensor> one;
+      {
+        const ComputeThreads threads(1);
+        one = run_case(step, where, true);
+      }
+      const ComputeThreads two(2);
+      CHECK(all_equal(run_case(step, where, true), one));
+      CHECK(all_equal(run_case(step, where, false), one));
     }
-    const ComputeThreads two(2);
-    CHECK(all_equal(run_case(step, "npu:0", true), one));
-    CHECK(all_equal(run_case(step, "npu:0", false), one));
   }
 }
 
@@ -252,15 +258,18 @@ TEST_CASE("product phases: operands of 16 bits give what wide sums round to") {
       const Tensor dy = draws.tensor(s.dy(), dtype), w = draws.tensor(s.weights(), dtype);
       const auto [sums, sizes] = expected_of(s, dy, w);
       const Tensor bias = draws.tensor({s.in * s.groups}, dtype);
-      const std::vector<Tensor> got = run_case(step_of(s, dy, w, nullptr), "npu:0", true);
-      int64_t wrong = 0;
-      for (size_t i = 0; i < sums.size(); ++i) {
-        const double bound = 1e-5 * sizes[i] + std::fabs(sums[i]) * (dtype == f16 ? 5e-4 : 4e-3);
-        wrong += !(std::fabs(got[0].at(static_cast<int64_t>(i)) - sums[i]) <= bound);
+      for (const char* where : kDevices) {
+        CAPTURE(std::string(where));
+        const std::vector<Tensor> got = run_case(step_of(s, dy, w, nullptr), where, true);
+        int64_t wrong = 0;
+        for (size_t i = 0; i < sums.size(); ++i) {
+          const double bound = 1e-5 * sizes[i] + std::fabs(sums[i]) * (dtype == f16 ? 5e-4 : 4e-3);
+          wrong += !(std::fabs(got[0].at(static_cast<int64_t>(i)) - sums[i]) <= bound);
+        }
+        CHECK(wrong == 0);
+        const StepCase step = step_of(s, dy, w, &bias);
+        CHECK(all_equal(run_case(step, where, true), run_case(step, where, false)));
       }
-      CHECK(wrong == 0);
-      const StepCase step = step_of(s, dy, w, &bias);
-      CHECK(all_equal(run_case(step, "npu:0", true), run_case(step, "npu:0", false)));
     }
   }
 }

@@ -429,15 +429,22 @@ TEST_CASE("transformed tiles: what is not finite stays with its channels' weight
 // have terms is counted on the elements themselves.
 TEST_CASE("transformed tiles: a weight that meets zeros alone has no gradient") {
   struct Case {
-    int64_t taps, parts;
+    int64_t images, taps, parts;
     DType dtype;
   };
-  for (const Case& c :
-       {Case{3, 1, f32}, {3, 2, f32}, {5, 1, f32}, {5, 2, f32}, {3, 2, f16}, {5, 1, bf16}}) {
+  for (const Case& c : {Case{18, 3, 1, f32},
+                        {18, 3, 2, f32},
+                        {18, 5, 1, f32},
+                        {18, 5, 2, f32},
+                        {18, 3, 2, f16},
+                        {18, 5, 1, bf16},
+                        {7, 3, 1, f16},
+                        {5, 5, 1, bf16}}) {
     const int64_t taps = c.taps, parts = c.parts;
     if (c.dtype == bf16 && has_matrix_tiles()) continue;
     Draws draws(35);
-    const Shape images{18, 7, 9, 20}, results{18, 8, 8, 70}, weights{taps, taps, 20, 70};
+    const Shape images{c.images, 7, 9, 20}, results{c.images, 8, 8, 70};
+    const Shape weights{taps, taps, 20, 70};
     const int64_t pad = taps / 2;
     Conv2dAttributes options{.padding = "explicit", .pads = {pad + 1, pad, pad, pad - 1}};
     options.wide = c.dtype != f32;

@@ -1,6 +1,7 @@
 // Sums over parts of a batch, and products whose rows are alone. The expected bits are those of the
 // parts computed by themselves and added up by plain ops; expected values of single ops are worked
 // out by hand.
+#include <array>
 #include <cmath>
 #include <functional>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include "keel/backends/common/vector/product_kernels.h"
 #include "keel/backends/registry.h"
 #include "keel/graph/ir/emit.h"
 #include "keel/graph/runtime/session.h"
@@ -238,6 +240,37 @@ TEST_CASE("matmul with rows_alone gives a row the same bits among any others") {
       });
     }
   }
+}
+
+// One class at a time is multiplied by each of the kernels that are not the set's own, so that a
+// product among others would have other bits if it were of another class.
+TEST_CASE("bf16 products keep the bits of rows and parts whichever kernels their classes have") {
+  const vector::HostIsa before = vector::host_isa();
+  for (const vector::HostIsa isa : vector::available_host_isas()) {
+    for (const vector::ProductKernel kernel : vector::product_kernels_of(isa)) {
+      for (const vector::ShapeClass shape : vector::kAllShapeClasses) {
+        vector::ProductKernels kernels = vector::own_product_kernels(isa);
+        if (kernels.of(shape) == kernel) continue;
+        kernels.of(shape) = kernel;
+        const std::string name = name_of(isa, kernels);
+        CAPTURE(name);
+        vector::select_host_isa(name.c_str());
+        for (const auto& [m, n, k] :
+             {std::array<int64_t, 3>{256, 40, 33}, {128, 64, 64}, {36, 300, 70}, {8, 9, 200}}) {
+          CAPTURE(n);
+          check_rows({numbers({m, k}, 1), numbers({k, n}, 2)}, 4, [](const Values& v) {
+            return matmul(cast(v[0], bf16), cast(v[1], bf16), {.wide = true, .rows_alone = true});
+          });
+          check_parts({numbers({m, k}, 1), numbers({m, n}, 2)}, 4, [](const Values& v, int64_t of) {
+            const MatmulAttributes options{
+                .transpose_a = true, .wide = true, .rows_alone = true, .parts = of};
+            return matmul(cast(v[0], bf16), cast(v[1], bf16), options);
+          });
+        }
+      }
+    }
+  }
+  vector::select_host_isa(vector::name_of(before));
 }
 
 TEST_CASE("convolutions give images the same bits among any others and weights sums of parts") {
