@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "keel/backends/common/cube/block_scratch.h"
 #include "keel/backends/common/cube/cube_taps.h"
 #include "keel/backends/common/cube/cube_windows.h"
+#include "keel/backends/common/cube/placed_lines.h"
 #include "keel/backends/common/cube/row_panels.h"
 #include "keel/backends/common/cube/window_buffer.h"
 
@@ -229,6 +231,8 @@ class BlockWalk {
       const size_t count = std::min(rows, range_.m1 - i);
       bring_lines(i, count, range_.m1);
       list_rows(i, count);
+      if (args_.c_lines != nullptr)
+        placed_lines().list(i, count, round_up(count, kernels_.rows), placed());
       begin_piece(i);
       tiles(i, count, j, cols, k0, length);
       end_piece(i, count, j, cols);
@@ -249,18 +253,17 @@ class BlockWalk {
         const size_t count = std::min(end, (number + 1) * line) - row;
         const size_t place = lying_->place_of_line(number, strip_.begin) +
                              (row - number * line) * lying_->line_step();
-        multiply_line(place, count, line_of_c(number, row), j, cols, k0, length);
+        multiply_line(place, count, row_of_c(row), j, cols, k0, length);
         row += count;
       }
       end_piece(i, end - i, j, cols);
     }
   }
 
-  // Returns where row `row` of C begins, which is in line `number`.
-  float* line_of_c(size_t number, size_t row) const {
-    if (args_.c_lines == nullptr) return args_.c + (row - args_.c_row) * args_.c_stride;
-    const size_t line = lying_->line_windows(), first = args_.c_row / line;
-    return args_.c + args_.c_lines[number - first] + (row - number * line) * args_.c_stride;
+  PlacedLines placed_lines() const { return {args_, lying_->line_windows()}; }
+  float* row_of_c(size_t row) const {
+    if (args_.c_lines != nullptr) return args_.c + placed_lines()(row);
+    return args_.c + (row - args_.c_row) * args_.c_stride;
   }
 
   // Multiplies `count` rows that are windows of one line, of which the first lies at `place`. Their
@@ -391,6 +394,7 @@ class BlockWalk {
   TapRun* tap_runs() const { return reinterpret_cast<TapRun*>(scratch_ + parts_.runs); }
   CubeRun* runs() const { return reinterpret_cast<CubeRun*>(scratch_ + parts_.runs); }
   size_t* places() const { return reinterpret_cast<size_t*>(scratch_ + parts_.places); }
+  size_t* placed() const { return reinterpret_cast<size_t*>(scratch_ + parts_.placed); }
   float* strip() const { return reinterpret_cast<float*>(scratch_ + parts_.strip); }
   const float* lines() const {
     return lying_->copies() ? strip() : static_cast<const float*>(args_.a);
@@ -403,7 +407,10 @@ class BlockWalk {
   }
 
   SpreadRows spread_rows(size_t i) const {
-    return {lines(), places() + i, lying_->k_step(), runs(), run_count_};
+    SpreadRows rows{.a = lines(), .rows = places() + i, .k_step = lying_->k_step()};
+    rows.runs = runs();
+    rows.run_count = run_count_;
+    return rows;
   }
 
   // Multiplies rows of A from row i of the block on. Where they are `stored`, and no windows, the
@@ -445,10 +452,36 @@ class BlockWalk {
       const PanelOfB panel = panel_of_columns(j, tile.cols, k0, length);
       for (size_t i = 0; i < rows; i += kernels_.rows) {
         tile.rows = std::min(kernels_.rows, rows - i);
+        if (args_.c_lines != nullptr) {
+          tile.c = args_.c + j0 + j - args_.c_column;
+          place_tile(i, panel, tile);
+          continue;
+        }
         tile.c = args_.c + (i0 + i - args_.c_row) * args_.c_stride + j0 + j - args_.c_column;
         prefetch_rows(tile);
         multiply_tile(i0, i, i < stored, tile.rows < kernels_.rows ? missing : 0, panel, tile);
       }
+    }
+  }
+
+  // A tile whose rows of C have places of their own, counted from tile.c on. Those behind its last
+  // one are that row once more.
+  void place_tile(size_t i, const PanelOfB& panel, TileCall tile) const {
+    const size_t* const places = placed() + i;
+    float* const c = tile.c;
+    for (size_t r = 0; r < tile.rows; ++r) prefetch_row(c + places[r], tile.cols);
+    SpreadRows rows = spread_rows(i);
+    if (tile.first && tile.cols == kernels_.cols) {
+      rows.to_rows = places;
+      return kernels_.multiply_spread(rows, panel.b, tile.rows, false, c, 0);
+    }
+    auto* sums = reinterpret_cast<float*>(scratch_ + parts_.tile);
+    kernels_.multiply_spread(rows, panel.b, tile.rows, false, sums, kernels_.cols);
+    const size_t count = std::exchange(tile.rows, 1);
+    for (size_t r = 0; r < count; ++r) {
+      tile.tile = sums + r * kernels_.cols;
+      tile.c = c + places[r];
+      kernels_.finish(tile);
     }
   }
 
@@ -511,11 +544,11 @@ class BlockWalk {
 
   // The multiplication that comes first hides the way from memory.
   static void prefetch_rows(const TileCall& tile) {
+    for (size_t i = 0; i < tile.rows; ++i) prefetch_row(tile.c + i * tile.c_stride, tile.cols);
+  }
+  static void prefetch_row(const float* row, size_t columns) {
     constexpr size_t kLine = 64 / sizeof(float);
-    for (size_t i = 0; i < tile.rows; ++i) {
-      for (size_t j = 0; j < tile.cols; j += kLine)
-        __builtin_prefetch(tile.c + i * tile.c_stride + j, 1);
-    }
+    for (size_t j = 0; j < columns; j += kLine) __builtin_prefetch(row + j, 1);
   }
 
   const CubePlan& plan_;

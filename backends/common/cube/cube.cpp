@@ -282,7 +282,7 @@ bool cube_multiplies_images(const CubePlan& plan) noexcept {
 }
 
 bool cube_places_lines(const CubePlan& plan) noexcept {
-  return plan.windows != nullptr && plan.windows->by_lines() && plan.problem.parts == 1;
+  return plan.windows != nullptr && !plan.problem.transpose_a && plan.problem.parts == 1;
 }
 
 size_t cube_packed_bytes(const CubePlan& plan) noexcept {

@@ -109,6 +109,8 @@ struct CubeRun {
 struct SpreadRows {
   const float* a = nullptr;
   const size_t* rows = nullptr;  // where each begins, in elements from `a`
+  // The same of the result's rows, from where it begins on; null where these lie evenly.
+  const size_t* to_rows = nullptr;
   size_t k_step = 1;
   const CubeRun* runs = nullptr;
   size_t run_count = 0;

@@ -129,6 +129,12 @@ class Tile {
     (store_row(sums[R], to + R * stride, Across()), ...);
   }
 
+  template <size_t... R>
+  static HWY_INLINE void store_at(const Row* sums, float* to, const size_t* places,
+                                  std::index_sequence<R...>) {
+    (store_row(sums[R], to + places[R], Across()), ...);
+  }
+
   template <size_t... V>
   static HWY_INLINE void load_row(Row& row, const float* from, std::index_sequence<V...>) {
     ((row.sum[V] = hn::LoadU(Tag(), from + V * hn::Lanes(Tag()))), ...);
@@ -345,6 +351,7 @@ class Tile {
       else
         add_run(sums, first, rows, k_step, b + run.k * kCols, run.length);
     }
+    if (a.to_rows != nullptr) return store_at(sums, to, a.to_rows, Down());
     store(sums, to, stride, Down());
   }
 

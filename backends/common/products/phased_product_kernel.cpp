@@ -177,6 +177,7 @@ class PhasedKernel final : public Kernel {
       const auto count = static_cast<size_t>(rows.end - rows.begin);
       lines_ = std::max(lines_, count / static_cast<size_t>(phase.line()) * sizeof(size_t));
       cube_scratch_ = std::max(cube_scratch_, cube_scratch_bytes(phase.plan, count, p.n));
+      if (phase.writes_pixels()) continue;
       sums_ = std::max(sums_, cube_piece_elements(phase.plan, count, p.n) * sizeof(float));
     }
     cube_scratch_ = align_up(cube_scratch_, kAligned);
