@@ -117,6 +117,34 @@ TEST_CASE("a large mean costs a layer norm no digits on any backend") {
   }
 }
 
+// The mean of so many elements, summed in f32, is off by more than they are apart.
+TEST_CASE("a large mean costs a batch norm of many rows few digits on any backend") {
+  constexpr int64_t kRows = 20000, kChannels = 3;
+  constexpr double kStep = 1.0 / 16;  // of f32 there
+  const auto above = [](int64_t row) { return row % 3 == 0; };
+  const double share = 6667.0 / kRows, deviation = kStep * std::sqrt(share * (1 - share));
+  Tensor t(f32, {kRows, kChannels});
+  for (int64_t i = 0; i < t.num_elements(); ++i) t.set(i, 1e6 + (above(i / kChannels) ? kStep : 0));
+  for (const std::string& backend : backend_names()) {
+    CAPTURE(backend);
+    Graph g;
+    const Value x = g.input("x", f32, {kRows, kChannels});
+    const Value one = g.constant(Tensor::full(f32, {kChannels}, 1));
+    const Value none = g.constant(Tensor::full(f32, {kChannels}, 0));
+    const BatchNormOutput norm = batch_norm(x, one, none, {.epsilon = 0});
+    Session session(g, device(backend));
+    const auto got = session.run({norm.output, norm.variance}, {{x, t}});
+    for (int64_t c = 0; c < kChannels; ++c)
+      CHECK(got[1].at(c) == doctest::Approx(deviation * deviation).epsilon(1e-4));
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < t.num_elements(); ++i) {
+      const double expected = ((above(i / kChannels) ? kStep : 0) - share * kStep) / deviation;
+      wrong += std::fabs(got[0].at(i) - expected) <= 1e-3 ? 0 : 1;
+    }
+    CHECK(wrong == 0);
+  }
+}
+
 // The elements of channel (or of batch element and group) that are normalised together.
 std::vector<int64_t> members_of(const Shape& shape, size_t axis, int64_t first, int64_t last,
                                 int64_t batch) {
