@@ -63,13 +63,12 @@ HWY_INLINE void outer_step(LaneVec (&sums)[kColumns][kVectors], const LaneVec (&
   }
 }
 
-// kColumns columns of a tile, transposed: to[c * kRows + i] gains the panel's products of row i and
-// column c. b: [length / kDepth, b_stride] lanes.
+// kColumns columns of a tile of kVectors vectors, transposed: to[c * kOuterRows + i] gains the
+// panel's products of row i and column c. b: [length / kDepth, b_stride] lanes.
 template <size_t kColumns, size_t kVectors, class Lanes>
 HWY_INLINE void outer_tile(const Lanes& lanes, const WideRows<typename Lanes::Element>& a,
                            const float* b, size_t b_stride, size_t length, bool first, float* to) {
   const FloatTag d;
-  constexpr size_t kRows = kVectors * kFloatLanes;
   LaneVec sums[kColumns][kVectors], left[kVectors];
 #pragma GCC unroll 12
   for (size_t c = 0; c < kColumns; ++c) {
@@ -98,7 +97,7 @@ HWY_INLINE void outer_tile(const Lanes& lanes, const WideRows<typename Lanes::El
   for (size_t c = 0; c < kColumns; ++c) {
 #pragma GCC unroll 8
     for (size_t v = 0; v < kVectors; ++v) {
-      float* at = to + c * kRows + v * kFloatLanes;
+      float* at = to + c * kOuterRows + v * kFloatLanes;
       hn::Store(first ? sums[c][v] : hn::Load(d, at) + sums[c][v], d, at);
     }
   }
@@ -167,13 +166,23 @@ struct OuterPanel {
   bool first;
   float* sums;
 
+  // Of the wide operand `count` lanes are there.
   template <class Lanes>
-  HWY_INLINE void add(const Lanes& lanes, const WideRows<typename Lanes::Element>& wide) const {
+  HWY_INLINE void add(const Lanes& lanes, const WideRows<typename Lanes::Element>& wide,
+                      size_t count) const {
+    if (count <= kFloatLanes) return add_vectors<1>(lanes, wide);
+    add_vectors<kOuterVectors>(lanes, wide);
+  }
+
+ private:
+  template <size_t kVectors, class Lanes>
+  HWY_INLINE void add_vectors(const Lanes& lanes,
+                              const WideRows<typename Lanes::Element>& wide) const {
     const size_t groups = (narrow_count + kOuterColumns - 1) / kOuterColumns;
     for (size_t g = 0; g < groups; ++g) {
       const size_t c0 = narrow_count * g / groups, c1 = narrow_count * (g + 1) / groups;
-      outer_columns<kOuterColumns, kOuterVectors>(c1 - c0, lanes, wide, narrow + c0, kNarrowStride,
-                                                  length, first, sums + c0 * kOuterRows);
+      outer_columns<kOuterColumns, kVectors>(c1 - c0, lanes, wide, narrow + c0, kNarrowStride,
+                                             length, first, sums + c0 * kOuterRows);
     }
   }
 };
@@ -189,8 +198,8 @@ HWY_INLINE WideRows<Element> stored_rows(const PackCall& wide, const Element* sr
 template <class Element>
 HWY_INLINE WideRows<Element> wide_rows(const PackCall& wide, void* buffer) {
   const auto* src = static_cast<const Element*>(wide.src) + wide.first;
-  if (wide.count == kOuterRows) return stored_rows(wide, src, wide.k0);
-  // A tile at the edge is copied, so that whole vectors can be loaded.
+  if (wide.count == kOuterRows || wide.count == kFloatLanes) return stored_rows(wide, src, wide.k0);
+  // A part of a vector at the edge is copied, so that whole ones can be loaded.
   auto* to = static_cast<Element*>(buffer);
   for (size_t k = 0; k < wide.length; ++k, to += kOuterRows) {
     std::memcpy(to, src + wide.row_at(wide.k0 + k), wide.count * sizeof(Element));
@@ -206,11 +215,11 @@ struct OuterLanes {
   void* buffer;
   template <class Lanes>
   HWY_INLINE void operator()(const Lanes& lanes) const {
-    panel.add(lanes, wide_rows<typename Lanes::Element>(wide, buffer));
+    panel.add(lanes, wide_rows<typename Lanes::Element>(wide, buffer), wide.count);
   }
   // The same with what pack_panels has put into the buffer.
   HWY_INLINE void packed() const {
-    panel.add(plain_floats(), {static_cast<const float*>(buffer), kOuterRows, nullptr});
+    panel.add(plain_floats(), {static_cast<const float*>(buffer), kOuterRows, nullptr}, wide.count);
   }
 };
 
