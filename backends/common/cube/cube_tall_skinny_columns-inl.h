@@ -166,7 +166,7 @@ struct OuterPanel {
   bool first;
   float* sums;
 
-  // Of the wide operand `count` lanes are there.
+  // `count`: how many lanes of the wide operand are there.
   template <class Lanes>
   HWY_INLINE void add(const Lanes& lanes, const WideRows<typename Lanes::Element>& wide,
                       size_t count) const {

@@ -70,6 +70,7 @@ TEST_CASE("vector: bytes are loaded as what their table says") {
       {Form::kScale, map_of([](float x) { return x * 0.3f; })},
       {Form::kAffine, map_of([](float x) { return x * 0.0078125f - 1.0f; })},
       {Form::kDivide, map_of([](float x) { return x / 255.0f; })},
+      {Form::kDivide, map_of([](float x) { return x / 3.0f; })},
       {Form::kTable, map_of([](float x) { return std::sqrt(x); })}};
   std::vector<uint8_t> bytes(517);
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 7);  // each value
