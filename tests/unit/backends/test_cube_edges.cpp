@@ -124,17 +124,19 @@ TEST_CASE("cube: a rectangle of C reads its rows of A and its columns of B alone
     for (const DType dtype : {f32, bf16}) {
       for (const bool transposed : {false, true}) {
         for (const size_t k : {16, 64, 129}) {
-          CubeProblem p;
-          p.m = 51;
-          p.n = 53;
-          p.k = k;
-          p.a = p.b = dtype;
-          p.transpose_a = transposed;
-          for (const size_t rows : {1, 3, 7, 17, 34}) {
-            const CubeRange range{p.m - rows, p.m, 0, p.n};
-            check_rectangle(p, range, true);
-            check_rectangle(p, range, false);
-            check_rectangle(p, {1, 1 + rows, 32, p.n - 1}, true);
+          for (const size_t n : {53, 10}) {
+            CubeProblem p;
+            p.m = 51;
+            p.n = n;
+            p.k = k;
+            p.a = p.b = dtype;
+            p.transpose_a = transposed;
+            for (const size_t rows : {1, 3, 7, 16, 17, 34, 48}) {
+              const CubeRange range{p.m - rows, p.m, 0, n};
+              check_rectangle(p, range, true);
+              check_rectangle(p, range, false);
+              check_rectangle(p, {1, 1 + rows, std::min<size_t>(32, n / 2), n - 1}, true);
+            }
           }
         }
       }
