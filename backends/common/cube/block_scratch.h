@@ -71,7 +71,7 @@ inline size_t waiting_sums(const CubePlan& plan) { return std::bit_width(plan.pr
 
 // The pieces of the scratch that a rectangle of rows x cols needs.
 struct BlockScratch {
-  size_t a = 0, b = 0, tile = 0, windows = 0, places = 0, placed = 0, runs = 0, strip = 0;
+  size_t a = 0, b = 0, tile = 0, windows = 0, places = 0, places_of_c = 0, runs = 0, strip = 0;
   size_t parts = 0, additions = 0, total = 0;
 
   BlockScratch(const CubePlan& plan, size_t rows, size_t cols) {
@@ -101,9 +101,9 @@ struct BlockScratch {
     const size_t right = p.b_windows ? bytes(kernels.cols, p.b) : 0;
     places = windows + align_up(std::max(left, right), kAlignment);
     const size_t listed = lines ? p.k : spreads ? round_up(block, kernels.rows) : 0;
-    placed = places + align_up(listed * sizeof(size_t), kAlignment);
+    places_of_c = places + align_up(listed * sizeof(size_t), kAlignment);
     const size_t rows_of_c = spreads && !lines && !p.transpose_a ? listed : 0;
-    runs = placed + align_up(rows_of_c * sizeof(size_t), kAlignment);
+    runs = places_of_c + align_up(rows_of_c * sizeof(size_t), kAlignment);
     const size_t run_bytes = taps ? sizeof(TapRun) : spreads ? sizeof(CubeRun) : 0;
     strip = runs + align_up(plan.k_panel * run_bytes, kAlignment);
     const auto copied = static_cast<size_t>(strip_lines(plan, rows));

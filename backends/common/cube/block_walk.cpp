@@ -232,7 +232,7 @@ class BlockWalk {
       bring_lines(i, count, range_.m1);
       list_rows(i, count);
       if (args_.c_lines != nullptr)
-        placed_lines().list(i, count, round_up(count, kernels_.rows), placed());
+        placed_lines().list(i, count, round_up(count, kernels_.rows), places_of_c());
       begin_piece(i);
       tiles(i, count, j, cols, k0, length);
       end_piece(i, count, j, cols);
@@ -394,7 +394,7 @@ class BlockWalk {
   TapRun* tap_runs() const { return reinterpret_cast<TapRun*>(scratch_ + parts_.runs); }
   CubeRun* runs() const { return reinterpret_cast<CubeRun*>(scratch_ + parts_.runs); }
   size_t* places() const { return reinterpret_cast<size_t*>(scratch_ + parts_.places); }
-  size_t* placed() const { return reinterpret_cast<size_t*>(scratch_ + parts_.placed); }
+  size_t* places_of_c() const { return reinterpret_cast<size_t*>(scratch_ + parts_.places_of_c); }
   float* strip() const { return reinterpret_cast<float*>(scratch_ + parts_.strip); }
   const float* lines() const {
     return lying_->copies() ? strip() : static_cast<const float*>(args_.a);
@@ -407,10 +407,11 @@ class BlockWalk {
   }
 
   SpreadRows spread_rows(size_t i) const {
-    SpreadRows rows{.a = lines(), .rows = places() + i, .k_step = lying_->k_step()};
-    rows.runs = runs();
-    rows.run_count = run_count_;
-    return rows;
+    return {.a = lines(),
+            .rows = places() + i,
+            .k_step = lying_->k_step(),
+            .runs = runs(),
+            .run_count = run_count_};
   }
 
   // Multiplies rows of A from row i of the block on. Where they are `stored`, and no windows, the
@@ -464,10 +465,10 @@ class BlockWalk {
     }
   }
 
-  // A tile whose rows of C have places of their own, counted from tile.c on. Those behind its last
-  // one are that row once more.
+  // A tile whose rows of C have places of their own, counted from tile.c on. The list of places is
+  // filled up with the last row's, which the kernel then writes again with the same sums.
   void place_tile(size_t i, const PanelOfB& panel, TileCall tile) const {
-    const size_t* const places = placed() + i;
+    const size_t* const places = places_of_c() + i;
     float* const c = tile.c;
     for (size_t r = 0; r < tile.rows; ++r) prefetch_row(c + places[r], tile.cols);
     SpreadRows rows = spread_rows(i);

@@ -377,6 +377,7 @@ void cube_pieces(const CubePlan& plan, const CubeArgs& args, const CubeRange& ra
   if (range.m0 >= range.m1 || range.n0 >= range.n1) return;
   CubeArgs to_sums = args;
   to_sums.c = sums;
+  to_sums.c_lines = nullptr;
   if (tall_skinny_kernel(plan) == nullptr) {
     return walk_block(plan, to_sums, range, scratch, &finished);
   }
@@ -396,6 +397,7 @@ void cube_panel(const CubePlan& plan, const CubeArgs& args, size_t panel, const 
                 void* scratch, float* sums) {
   CubeArgs to_sums = args;
   to_sums.c = sums;
+  to_sums.c_lines = nullptr;
   to_sums.c_stride = plan.problem.n;
   walk_panel(plan, to_sums, range, panel, scratch);
 }

@@ -58,7 +58,7 @@ struct CubeArgs {
   size_t c_row = 0, c_column = 0;
   // Where each line of C's rows begins, in elements from `c`, from that of row c_row on, where
   // lines do not follow each other (cube_places_lines). A line is as many rows as A's windows are
-  // across.
+  // across. REQUIRES that row c_row begins one.
   const size_t* c_lines = nullptr;
   bool adds = false;  // to what is in C, where cube_adds says that the plan can
   const vector::ByteMap* bytes = nullptr;  // for a = u8

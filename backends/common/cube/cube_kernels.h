@@ -109,7 +109,8 @@ struct CubeRun {
 struct SpreadRows {
   const float* a = nullptr;
   const size_t* rows = nullptr;  // where each begins, in elements from `a`
-  // The same of the result's rows, from where it begins on; null where these lie evenly.
+  // The same of the result's rows, from where it begins on; null where these lie evenly. They are
+  // for the first sums of a tile: those that go on are read where rows lie evenly.
   const size_t* to_rows = nullptr;
   size_t k_step = 1;
   const CubeRun* runs = nullptr;

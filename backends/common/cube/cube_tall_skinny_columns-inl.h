@@ -163,14 +163,13 @@ struct OuterSides {
 struct OuterPanel {
   const float* narrow;  // [length / kDepth, kNarrowStride] lanes
   size_t narrow_count, length;
+  bool one_vector;  // of the wide operand is there, not kOuterVectors
   bool first;
   float* sums;
 
-  // `count`: how many lanes of the wide operand are there.
   template <class Lanes>
-  HWY_INLINE void add(const Lanes& lanes, const WideRows<typename Lanes::Element>& wide,
-                      size_t count) const {
-    if (count <= kFloatLanes) return add_vectors<1>(lanes, wide);
+  HWY_INLINE void add(const Lanes& lanes, const WideRows<typename Lanes::Element>& wide) const {
+    if (one_vector) return add_vectors<1>(lanes, wide);
     add_vectors<kOuterVectors>(lanes, wide);
   }
 
@@ -200,10 +199,11 @@ HWY_INLINE WideRows<Element> wide_rows(const PackCall& wide, void* buffer) {
   const auto* src = static_cast<const Element*>(wide.src) + wide.first;
   if (wide.count == kOuterRows || wide.count == kFloatLanes) return stored_rows(wide, src, wide.k0);
   // A part of a vector at the edge is copied, so that whole ones can be loaded.
+  const size_t lanes = wide.count < kFloatLanes ? kFloatLanes : kOuterRows;
   auto* to = static_cast<Element*>(buffer);
   for (size_t k = 0; k < wide.length; ++k, to += kOuterRows) {
     std::memcpy(to, src + wide.row_at(wide.k0 + k), wide.count * sizeof(Element));
-    std::memset(to + wide.count, 0, (kOuterRows - wide.count) * sizeof(Element));
+    std::memset(to + wide.count, 0, (lanes - wide.count) * sizeof(Element));
   }
   return {static_cast<const Element*>(buffer), kOuterRows, nullptr};
 }
@@ -215,11 +215,11 @@ struct OuterLanes {
   void* buffer;
   template <class Lanes>
   HWY_INLINE void operator()(const Lanes& lanes) const {
-    panel.add(lanes, wide_rows<typename Lanes::Element>(wide, buffer), wide.count);
+    panel.add(lanes, wide_rows<typename Lanes::Element>(wide, buffer));
   }
   // The same with what pack_panels has put into the buffer.
   HWY_INLINE void packed() const {
-    panel.add(plain_floats(), {static_cast<const float*>(buffer), kOuterRows, nullptr}, wide.count);
+    panel.add(plain_floats(), {static_cast<const float*>(buffer), kOuterRows, nullptr});
   }
 };
 
@@ -257,7 +257,8 @@ class OuterSums {
     float* waiting = waiting_[level];
     add_parts(middle, end, waiting, level + 1);
     const FloatTag d;
-    for (size_t i = 0; i < narrow_count_ * kOuterRows; i += kFloatLanes)
+    const size_t step = has_one_vector() ? kOuterRows : kFloatLanes;
+    for (size_t i = 0; i < narrow_count_ * kOuterRows; i += step)
       hn::Store(hn::Load(d, to + i) + hn::Load(d, waiting + i), d, to + i);
   }
 
@@ -267,11 +268,17 @@ class OuterSums {
     for (size_t k0 = 0; k0 < k_; k0 += k_panel_) {
       wide_.k0 = begin + k0;
       wide_.length = std::min(k_panel_, k_ - k0);
-      const OuterPanel panel{narrow_ + wide_.k0 / Operands::kDepth * kNarrowStride, narrow_count_,
-                             wide_.length, first && k0 == 0, to};
+      const OuterPanel panel{narrow_ + wide_.k0 / Operands::kDepth * kNarrowStride,
+                             narrow_count_,
+                             wide_.length,
+                             has_one_vector(),
+                             first && k0 == 0,
+                             to};
       Operands::add_panel(wide_, OuterLanes{panel, wide_, buffer_});
     }
   }
+
+  bool has_one_vector() const { return wide_.count <= kFloatLanes; }
 
   const float* narrow_;
   const size_t narrow_count_, parts_, k_, k_panel_;

@@ -12,7 +12,7 @@ namespace keel {
 
 class PlacedLines {
  public:
-  // `rows`: of a line. REQUIRES that the first row that is there begins one.
+  // A line has `rows` rows. REQUIRES that args.c_row is the first one of a line.
   PlacedLines(const CubeArgs& args, size_t rows)
       : lines_(args.c_lines), rows_(rows), first_(args.c_row / rows), stride_(args.c_stride) {}
 

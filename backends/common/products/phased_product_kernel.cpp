@@ -51,9 +51,11 @@ class PhasedKernel final : public Kernel {
     a_at_ = fused.source(phases_.front().geometry.matrices.a.input).value();
     b_at_ = fused.source(phases_.front().geometry.matrices.b.input).value();
     share_copy();
-    // Pixels that no tap meets stay cleared. Sums that are copied to their pixels, a stride apart,
-    // are written to lines that clearing has brought to the caches; kernels that write pixels
-    // prefetch their lines themselves.
+    // The phases together have all pixels, and each writes its own, but for one without taps, whose
+    // pixels stay cleared. Sums that are copied to their pixels, a stride apart, are written to
+    // lines that clearing has brought to the caches; kernels that write pixels prefetch their lines
+    // themselves. Copied are those of pairs and tiles of bf16, and of rows of dy that lie in one
+    // set of the first cache.
     clears_ = std::any_of(phases_.begin(), phases_.end(), [](const Phase& phase) {
       return !phase.has_taps() || !phase.writes_pixels();
     });

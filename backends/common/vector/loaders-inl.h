@@ -81,32 +81,26 @@ struct ByteLoader {
 #if HWY_TARGET == HWY_AVX3
 // Bytes divided by 255, with one multiplication. In base 256, b / 255 is 0.bbb..., without end; a
 // byte four times over is its first 32 bits. The 24 bits of an f32 begin with the first bit that is
-// set, so the next one repeats that bit, and the quotient is above the middle between two f32: it
-// is rounded up.
+// set, one of the first 8, so the next bit is among the 32. As 24 is three periods, it is that
+// first bit again: the quotient is above the middle between two f32, and is rounded up. 0 stays 0.
 struct ByteLoaderOf255 {
   using Element = uint8_t;
   using Lane = float;
-  explicit ByteLoaderOf255(const ByteMap* map) : parts_(map) {}
+  explicit ByteLoaderOf255(const ByteMap*) {}
 
   template <class D>
   HWY_INLINE hn::Vec<D> load(D d, const uint8_t* from) const {
-    if constexpr (hn::MaxLanes(D()) != 16) {
-      return parts_.load(d, from);
-    } else {
-      const auto each = [](int lane) HWY_ATTR { return lane * 0x01010101; };
-      const __m512i four_times = _mm512_setr_epi32(
-          each(0), each(1), each(2), each(3), each(4), each(5), each(6), each(7), each(8), each(9),
-          each(10), each(11), each(12), each(13), each(14), each(15));
-      const __m512i bytes =
-          _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
-      const __m512i first_bits = _mm512_shuffle_epi8(bytes, four_times);
-      constexpr int kUp = _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC;
-      return hn::Vec<D>{_mm512_cvt_roundepu32_ps(first_bits, kUp)} * hn::Set(d, 0x1p-32f);
-    }
+    static_assert(hn::MaxLanes(D()) == 16);
+    const auto each = [](int lane) HWY_ATTR { return lane * 0x01010101; };
+    const __m512i four_times = _mm512_setr_epi32(
+        each(0), each(1), each(2), each(3), each(4), each(5), each(6), each(7), each(8), each(9),
+        each(10), each(11), each(12), each(13), each(14), each(15));
+    const __m512i bytes =
+        _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+    const __m512i first_bits = _mm512_shuffle_epi8(bytes, four_times);
+    constexpr int kUp = _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC;
+    return hn::Vec<D>{_mm512_cvt_roundepu32_ps(first_bits, kUp)} * hn::Set(d, 0x1p-32f);
   }
-
- private:
-  ByteLoader<ByteMap::Form::kDivide> parts_;
 };
 #endif
 

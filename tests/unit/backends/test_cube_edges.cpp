@@ -131,7 +131,7 @@ TEST_CASE("cube: a rectangle of C reads its rows of A and its columns of B alone
             p.k = k;
             p.a = p.b = dtype;
             p.transpose_a = transposed;
-            for (const size_t rows : {1, 3, 7, 16, 17, 34, 48}) {
+            for (const size_t rows : {1, 3, 7, 8, 12, 16, 17, 34, 48}) {
               const CubeRange range{p.m - rows, p.m, 0, n};
               check_rectangle(p, range, true);
               check_rectangle(p, range, false);

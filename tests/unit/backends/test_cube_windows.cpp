@@ -8,6 +8,7 @@
 
 #include "keel/backends/common/cube/cube.h"
 #include "keel/backends/common/cube/cube_kernels.h"
+#include "keel/backends/common/cube/cube_windows.h"
 #include "keel/backends/common/vector/host_isa.h"
 #include "keel/core/base/half.h"
 #include "keel/core/tensor/buffer.h"
@@ -139,6 +140,54 @@ TEST_CASE("cube: lines of images are copied anew as windows reach them") {
       CHECK(std::memcmp(lying.data(), copied.data(), lying.size() * sizeof(float)) == 0);
     }
   }
+}
+
+TEST_CASE("cube: lines of C go to places of their own and to no others") {
+  on_every_isa([] {
+    constexpr float kUntouched = -12345.5f;
+    Numbers numbers(12);
+    size_t placed = 0;
+    for (int i = 0; i < 80; ++i) {
+      const WindowRows w = i % 8 == 0 ? large_windows(i % 3 == 0 ? 7 : 33, 130, 1)  // panels of k
+                                      : draw_windows(numbers);
+      Case c = case_of(numbers, w, 2, i % 4 == 1 ? f16 : f32);
+      if (c.problem.transpose_a) continue;
+      const CubePlan plan = plan_cube(c.problem);
+      if (!cube_places_lines(plan)) continue;
+      ++placed;
+      const std::vector<float> expected = product_of(c, plan);
+      // Some of the lines, the last ones first, with room between them and between their rows.
+      const size_t line = static_cast<size_t>(w.axes[1].windows), all = c.problem.m / line;
+      const size_t first = numbers.next() % all, count = 1 + numbers.next() % (all - first);
+      const size_t stride = c.problem.n + numbers.next() % 20, apart = line * stride + 5;
+      std::vector<float> result(count * apart + 64, kUntouched), wanted = result;
+      std::vector<size_t> lines(count);
+      for (size_t l = 0; l < count; ++l) {
+        lines[l] = (count - 1 - l) * apart;
+        for (size_t row = 0; row < line; ++row) {
+          std::copy_n(expected.data() + ((first + l) * line + row) * c.problem.n, c.problem.n,
+                      wanted.data() + lines[l] + row * stride);
+        }
+      }
+      const auto scratch =
+          allocate_host_buffer(cube_scratch_bytes(plan, count * line, c.problem.n));
+      CubeArgs args;
+      args.a = c.images.data() + static_cast<size_t>(c.start) * size_of(c.problem.a);
+      args.b = c.b.data();
+      args.b_stride = c.problem.n;
+      args.c = result.data();
+      args.c_stride = stride;
+      args.c_row = first * line;
+      args.c_lines = lines.data();
+      cube_block(plan, args, {first * line, (first + count) * line, 0, c.problem.n},
+                 scratch->address());
+      CAPTURE(i);
+      CAPTURE(c.problem.n);
+      CAPTURE(plan.windows->by_lines());
+      CHECK(std::memcmp(result.data(), wanted.data(), result.size() * sizeof(float)) == 0);
+    }
+    CHECK(placed > 10);
+  });
 }
 
 TEST_CASE("cube: the sums of panels added up in order are the product") {

@@ -138,6 +138,14 @@ std::vector<Strided> corners() {
        .batch = 2,
        .in = 40,
        .out = 300},
+      // Rows of dy that lie 4096 bytes apart: sums are copied to their pixels.
+      {.size = {9, 8},
+       .kernel = {3, 2},
+       .stride = {2, 2},
+       .pads = {1, 0, 1, 1},
+       .batch = 2,
+       .in = 7,
+       .out = 1024},
   };
 }
 

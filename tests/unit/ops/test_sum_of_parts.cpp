@@ -242,8 +242,9 @@ TEST_CASE("matmul with rows_alone gives a row the same bits among any others") {
   }
 }
 
-// One class at a time is multiplied by each of the kernels that are not the set's own, so that a
-// product among others would have other bits if it were of another class.
+// One class at a time is multiplied by each of the kernels that are not the set's own. If other
+// rows or parts moved a product into another class, another kernel would multiply it and its bits
+// would change.
 TEST_CASE("bf16 products keep the bits of rows and parts whichever kernels their classes have") {
   const vector::HostIsa before = vector::host_isa();
   for (const vector::HostIsa isa : vector::available_host_isas()) {
