@@ -50,7 +50,7 @@ struct Cut {
     const bool windows_a = p.a.windows.has_value(), windows_b = p.b.windows.has_value();
     // A side of few steps would leave threads without work.
     const bool enough = windows_b ? p.n >= 4 * kColumns : p.m >= 4 * kRows;
-    return windows_a != windows_b && enough ? windows_b : p.n >= p.m;
+    return windows_a != windows_b && enough ? windows_b : p.n > p.m;
   }
   static constexpr int64_t kRows = 4, kColumns = 16;  // that the kernel takes at once
   bool along_n;

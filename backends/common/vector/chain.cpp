@@ -233,6 +233,11 @@ void run_chain(std::span<ChainStep> steps, size_t n) {
   for (; i + kVectors * lanes <= n; i += kVectors * lanes) {
     Group<T, kVectors, false>(i, kVectors * lanes).run(steps);
   }
+  // Short rows are mostly rest.
+  constexpr size_t kFewVectors = kVectors / 2;
+  for (; i + kFewVectors * lanes <= n; i += kFewVectors * lanes) {
+    Group<T, kFewVectors, false>(i, kFewVectors * lanes).run(steps);
+  }
   for (; i + lanes <= n; i += lanes) Group<T, 1, false>(i, lanes).run(steps);
   if (i < n) Group<T, 1, true>(i, n - i).run(steps);
 }
