@@ -19,9 +19,10 @@ struct Tile {
 inline constexpr int64_t kWork = int64_t{4} << 20, kLeastWork = kWork / 16;
 
 // Tiles of about 4 million multiply-adds, smaller products in two; cut along the longer side in
-// steps of the kernel, which takes few of C's rows and many of its columns at once. Each tile loads
-// the windows that it multiplies, so where one operand has windows its side is cut: along the
-// other one every tile would load all of them.
+// steps of the kernel, which takes few of C's rows and many of its columns at once. Square ones are
+// cut into whole rows, which an epilogue takes as one. Each tile loads the windows that it
+// multiplies, so where one operand has windows its side is cut: along the other one every tile
+// would load all of them.
 struct Cut {
   explicit Cut(const ProductMatrices& p) : along_n(cuts_columns(p)) {
     if (p.rows_alone && along_n) {

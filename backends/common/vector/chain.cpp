@@ -233,7 +233,7 @@ void run_chain(std::span<ChainStep> steps, size_t n) {
   for (; i + kVectors * lanes <= n; i += kVectors * lanes) {
     Group<T, kVectors, false>(i, kVectors * lanes).run(steps);
   }
-  // Short rows are mostly rest.
+  // A short row has nothing but this, as one of the 48 or 64 columns of a tile on `cpu`.
   constexpr size_t kFewVectors = kVectors / 2;
   for (; i + kFewVectors * lanes <= n; i += kFewVectors * lanes) {
     Group<T, kFewVectors, false>(i, kFewVectors * lanes).run(steps);
