@@ -125,47 +125,59 @@ void multiply_amx_stored(const StoredRows& a, const void* b, size_t, size_t leng
   store_tiles(to.to, to.stride);
 }
 
-// A few rows of C: sums += the products of a pair of k, broadcast from A, with two vectors of B.
+// A few rows of C: sums += the products of a pair of k, broadcast from A, with vectors of B.
 constexpr size_t kRowsAtOnce = 8;
 
+template <size_t kVectors>
 struct RowSums {
-  __m512 of[kRowsAtOnce][2];
+  __m512 of[kRowsAtOnce][kVectors];
 };
 
 // At most kTileDepth of k; A's rows lie `row_step` elements apart. What a tile is padded with is
 // left out: sums that begin at +0 stay what they are when it is added.
-HWY_INLINE void add_steps(RowSums& sums, const uint16_t* left, size_t row_step,
+template <size_t kVectors>
+HWY_INLINE void add_steps(RowSums<kVectors>& sums, const uint16_t* left, size_t row_step,
                           const uint16_t* right, size_t depth) {
   for (size_t pair = 0; 2 * pair < depth; ++pair) {
-    const __m512i low = _mm512_loadu_si512(right + pair * kTileDepth);
-    const __m512i high = _mm512_loadu_si512(right + kTileElements + pair * kTileDepth);
+    __m512i b[kVectors];
+#pragma GCC unroll 2
+    for (size_t v = 0; v < kVectors; ++v)
+      b[v] = _mm512_loadu_si512(right + v * kTileElements + pair * kTileDepth);
 #pragma GCC unroll 8
     for (size_t r = 0; r < kRowsAtOnce; ++r) {
       int32_t both;
       std::memcpy(&both, left + r * row_step + 2 * pair, sizeof(both));
       const __m512i a = _mm512_set1_epi32(both);
-      add_pairs(sums.of[r][0], a, low);
-      add_pairs(sums.of[r][1], a, high);
+#pragma GCC unroll 2
+      for (size_t v = 0; v < kVectors; ++v) add_pairs(sums.of[r][v], a, b[v]);
     }
   }
 }
 
-HWY_INLINE void clear(RowSums& sums) {
+template <size_t kVectors>
+HWY_INLINE void clear(RowSums<kVectors>& sums) {
 #pragma GCC unroll 8
-  for (auto& row : sums.of) row[0] = row[1] = _mm512_setzero_ps();
+  for (auto& row : sums.of) {
+#pragma GCC unroll 2
+    for (__m512& sum : row) sum = _mm512_setzero_ps();
+  }
 }
 
 // To rows of the result from row `first` on.
-HWY_INLINE void store(const RowSums& sums, const TileResult& to, size_t first) {
-  const auto columns_from = [&](size_t begin) {
-    return static_cast<__mmask16>(low_bits(to.cols < begin ? 0 : to.cols - begin));
-  };
-  const __mmask16 low = columns_from(0), high = columns_from(kTileRows);
+template <size_t kVectors>
+HWY_INLINE void store(const RowSums<kVectors>& sums, const TileResult& to, size_t first) {
+  __mmask16 columns[kVectors];
+#pragma GCC unroll 2
+  for (size_t v = 0; v < kVectors; ++v) {
+    const size_t before = v * kTileRows;
+    columns[v] = static_cast<__mmask16>(low_bits(to.cols < before ? 0 : to.cols - before));
+  }
   float* row = to.to + first * to.stride;
 #pragma GCC unroll 8
   for (size_t r = 0; r < kRowsAtOnce; ++r, row += to.stride) {
-    _mm512_mask_storeu_ps(row, low, sums.of[r][0]);
-    _mm512_mask_storeu_ps(row + kTileRows, high, sums.of[r][1]);
+#pragma GCC unroll 2
+    for (size_t v = 0; v < kVectors; ++v)
+      _mm512_mask_storeu_ps(row + v * kTileRows, columns[v], sums.of[r][v]);
   }
 }
 
@@ -174,11 +186,16 @@ constexpr size_t packed_row(size_t i) {
   return i / kTileRows * kTileElements + i % kTileRows * kTileDepth;
 }
 
-void multiply_vectors(const void* a, const void* b, size_t, size_t length, const TileResult& to) {
+// Columns that fit into one vector are half of a tile's work.
+bool is_half(const TileResult& to) { return to.cols <= kTileRows; }
+
+template <size_t kVectors>
+HWY_INLINE void multiply_packed_rows(const uint16_t* a, const uint16_t* b, size_t length,
+                                     const TileResult& to) {
   for (size_t i = 0; i < to.rows; i += kRowsAtOnce) {
-    const auto* left = static_cast<const uint16_t*>(a) + packed_row(i);
-    const auto* right = static_cast<const uint16_t*>(b);
-    RowSums sums;
+    const uint16_t* left = a + packed_row(i);
+    const uint16_t* right = b;
+    RowSums<kVectors> sums;
     clear(sums);
     size_t k = 0;
     for (; k + kTileDepth <= length; k += kTileDepth) {
@@ -191,12 +208,19 @@ void multiply_vectors(const void* a, const void* b, size_t, size_t length, const
   }
 }
 
-void multiply_vectors_stored(const StoredRows& a, const void* b, size_t, size_t length,
-                             const TileResult& to) {
+void multiply_vectors(const void* a, const void* b, size_t, size_t length, const TileResult& to) {
+  const auto *left = static_cast<const uint16_t*>(a), *right = static_cast<const uint16_t*>(b);
+  if (is_half(to)) return multiply_packed_rows<1>(left, right, length, to);
+  multiply_packed_rows<2>(left, right, length, to);
+}
+
+template <size_t kVectors>
+HWY_INLINE void multiply_stored_rows(const StoredRows& a, const uint16_t* b, size_t length,
+                                     const TileResult& to) {
   for (size_t i = 0; i < to.rows; i += kRowsAtOnce) {
     const auto* left = static_cast<const uint16_t*>(a.rows) + i * a.stride;
-    const auto* right = static_cast<const uint16_t*>(b);
-    RowSums sums;
+    const uint16_t* right = b;
+    RowSums<kVectors> sums;
     clear(sums);
     size_t k = 0;
     for (; k + kTileDepth <= length; k += kTileDepth) {
@@ -211,6 +235,13 @@ void multiply_vectors_stored(const StoredRows& a, const void* b, size_t, size_t 
     }
     store(sums, to, i);
   }
+}
+
+void multiply_vectors_stored(const StoredRows& a, const void* b, size_t, size_t length,
+                             const TileResult& to) {
+  const auto* right = static_cast<const uint16_t*>(b);
+  if (is_half(to)) return multiply_stored_rows<1>(a, right, length, to);
+  multiply_stored_rows<2>(a, right, length, to);
 }
 
 float widened(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
