@@ -37,14 +37,12 @@ class TileProgram::Builder {
     for (size_t i = 0; i < inputs_.size(); ++i) argument_[inputs_[i]] = static_cast<uint32_t>(i);
     place_slices();
     number_uses();
-    for (size_t first = 0; first < nodes_.size();) {
-      size_t end = first + 1;
-      while (end < nodes_.size() && nodes_[end].continues) ++end;
+    for (size_t first = 0; first < nodes_.size(); first = end_) {
+      end_ = end_of_instruction(first);
       if (is_chain_node(nodes_[first]))
-        add_chain(first, end);
+        add_chains(first);
       else
         add_instruction(first);
-      first = end;
     }
     program_.computed_ = nodes_.size();
     copy_unwritten_outputs();
@@ -55,6 +53,23 @@ class TileProgram::Builder {
   }
 
  private:
+  // Returns the node behind those of the instruction that begins with `first`: of one chain or
+  // several of a dtype, as far as they may be run together, or that one alone.
+  size_t end_of_instruction(size_t first) const {
+    const auto may_join = [&](size_t at) {
+      return is_chain_node(nodes_[first]) && is_chain_node(nodes_[at]) &&
+             nodes_[at].result.dtype() == nodes_[first].result.dtype();
+    };
+    size_t end = first;
+    for (size_t next = first; next == first || (next < nodes_.size() && may_join(next));
+         end = next) {
+      do ++next;
+      while (next < nodes_.size() && nodes_[next].continues);
+      if (end != first && next - first > kMostNodesTogether) break;
+    }
+    return end;
+  }
+
   void place_slices() {
     for (const RowSlice& slice : slices_) {
       const size_t size = size_of(slice.value.dtype());
@@ -84,6 +99,18 @@ class TileProgram::Builder {
     const uint32_t r = free_.back();
     free_.pop_back();
     return r;
+  }
+
+  // Returns room for a group, which only the instruction that is being made may read; nothing where
+  // it has no more.
+  std::optional<uint32_t> take_group() {
+    if (!free_groups_.empty()) {
+      const uint32_t group = free_groups_.back();
+      free_groups_.pop_back();
+      return group;
+    }
+    if (groups_ == kMostGroups) return std::nullopt;
+    return static_cast<uint32_t>(groups_++);
   }
 
   uint32_t output_argument(size_t output) const {
@@ -159,8 +186,7 @@ class TileProgram::Builder {
     operand.place = Place::kRow;
     operand.index = static_cast<uint32_t>(program_.rows_.size());
     operand.element_size = size;
-    program_.rows_.push_back(
-        {argument->second, row_bytes_, size, period, BroadcastReader(v.shape(), shape_, size)});
+    program_.rows_.push_back({argument->second, row_bytes_, size, period});
     row_bytes_ += align_up(bytes, kLineOfTheCache);
     return rows_[v] = operand;
   }
@@ -205,9 +231,13 @@ class TileProgram::Builder {
       dst.place = Place::kArgument;
       dst.index = output_argument(it->second);
       writer_[it->second] = at;
-    } else {
-      dst.index = take_register();
+      return known_[result] = dst;
     }
+    const auto last = last_use_.find(result);
+    const bool stays = is_chain_node(nodes_[at]) && last != last_use_.end() && last->second < end_;
+    const std::optional<uint32_t> group = stays ? take_group() : std::nullopt;
+    if (group) dst.place = Place::kGroup;
+    dst.index = group ? *group : take_register();
     return known_[result] = dst;
   }
 
@@ -216,9 +246,12 @@ class TileProgram::Builder {
     return output_of_.contains(result) && !last_use_.contains(result);
   }
 
-  // All that is loaded is there before the chain begins, in registers that no step writes.
-  void add_chain(size_t first, size_t end) {
-    for (size_t at = first; at < end; ++at) {
+  // All that is loaded is there before the chains begin, in registers that no step writes while it
+  // is read.
+  void add_chains(size_t first) {
+    groups_ = 0;
+    free_groups_.clear();
+    for (size_t at = first; at < end_; ++at) {
       for (const Value& v : nodes_[at].inputs) {
         if (argument_.contains(v)) static_cast<void>(chain_operand(v));
       }
@@ -226,7 +259,7 @@ class TileProgram::Builder {
     Instruction instruction;
     instruction.chain = vector::find_chain(nodes_[first].result.dtype());
     instruction.first_step = static_cast<uint32_t>(program_.steps_.size());
-    for (size_t at = first; at < end; ++at) add_steps(at);
+    for (size_t at = first; at < end_; ++at) add_steps(at);
     instruction.steps = static_cast<uint32_t>(program_.steps_.size()) - instruction.first_step;
     program_.instructions_.push_back(instruction);
   }
@@ -294,12 +327,20 @@ class TileProgram::Builder {
       const auto known = known_.find(v);
       if (known == known_.end()) continue;  // a row, or handed on
       const Operand& operand = known->second;
-      if (operand.place != Place::kRegister || last_use_[v] != at) continue;
+      if (last_use_[v] != at) continue;
+      if (operand.place == Place::kGroup) free_group(operand.index);
+      if (operand.place != Place::kRegister) continue;
       if (operand.row_of >= 0) continue;  // another window reads it, too
       const bool output_later = std::find(outputs_.begin(), outputs_.end(), v) != outputs_.end();
       const bool freed = std::find(free_.begin(), free_.end(), operand.index) != free_.end();
       if (!output_later && !freed) free_.push_back(operand.index);
     }
+  }
+
+  // A node may read one value several times.
+  void free_group(uint32_t group) {
+    if (std::find(free_groups_.begin(), free_groups_.end(), group) == free_groups_.end())
+      free_groups_.push_back(group);
   }
 
   // Outputs that are inputs, constants or another output: copied behind all nodes.
@@ -387,6 +428,9 @@ class TileProgram::Builder {
   std::unordered_map<Value, Operand, ValueHash> rows_;  // that chains read; others may be loaded
   std::unordered_map<size_t, size_t> writer_;           // output -> node
   std::vector<uint32_t> free_;
+  size_t end_ = 0;     // the node behind those of the instruction that is being made
+  size_t groups_ = 0;  // that it has room for
+  std::vector<uint32_t> free_groups_;
   size_t widest_ = 1;
   size_t row_bytes_ = 0;
 };

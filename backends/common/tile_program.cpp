@@ -71,11 +71,12 @@ void order_streamed_stores() {
 // 32 instructions (graph/passes/fuse_clusters.h).
 uint32_t TileProgram::run_flat(void* const* args, int64_t begin, int64_t end, bool input_piece,
                                bool result_piece) const {
+  if (begin >= end) return 0;  // where the shape is empty, rows may not be read
   uint32_t status = 0;
   alignas(64) char registers[kRegisterFileBytes + kRowBytes];
-  fill_rows(args, begin, end, registers);
   Window window;
-  window.rows_begin = begin;
+  window.rows_begin = begin / row_elements_ * row_elements_;
+  fill_rows(args, end - window.rows_begin, registers);
   window.piece_stride = input_piece ? 1 : 0;
   window.results_begin = result_piece ? begin : -1;
   window.register_stride = register_stride_;
@@ -205,6 +206,7 @@ TileProgram::Lines TileProgram::lines_of(const Operand& operand, void* const* ar
               operand.bytes(slice.width)};
     }
     case Place::kValue:
+    case Place::kGroup:
       break;
   }
   return {};
@@ -260,22 +262,28 @@ void TileProgram::load(const Load& load, void* const* args, const Window& window
   }
 }
 
-void TileProgram::fill_rows(void* const* args, int64_t begin, int64_t end, char* registers) const {
-  if (begin >= end) return;  // where the shape is empty, rows may not be read
+void TileProgram::fill_rows(void* const* args, int64_t elements, char* registers) const {
   for (const Row& row : rows_) {
-    const auto all = static_cast<int64_t>(row.period + vector::kChainGroup);
-    row.reader.read(args[row.argument], registers + kRegisterFileBytes + row.at, begin,
-                    std::min(end - begin, all));
+    char* room = registers + kRegisterFileBytes + row.at;
+    const auto most = static_cast<size_t>(elements);
+    const size_t all = std::min(most, row.period + vector::kChainGroup) * row.element_size;
+    size_t filled = std::min(all, static_cast<size_t>(row_elements_) * row.element_size);
+    std::memcpy(room, args[row.argument], filled);
+    for (size_t more = 0; filled < all; filled += more) {
+      more = std::min(filled, all - filled);
+      std::memcpy(room + filled, room, more);
+    }
   }
 }
 
-// The steps of a chain for a row of a window, the first to begin with.
+// The steps of chains for a row of a window, the first to begin with.
 struct TileProgram::ChainRows {
   std::span<const Step> from;
   vector::ChainStep steps[kMostSteps];
   size_t source_bytes[kMostSteps][4];  // from row to row
   size_t dst_bytes[kMostSteps];
   bool joined = true;  // rows follow each other, wherever they lie
+  alignas(64) char groups[kMostGroups][vector::kChainGroup * sizeof(double)];
 
   void next() {
     for (size_t i = 0; i < from.size(); ++i) {
@@ -291,10 +299,23 @@ struct TileProgram::ChainRows {
   }
 };
 
+// Processors ask for too little by themselves where a chain reads several operands in turns. What
+// they would need is some way ahead in a row, or in the next one, where rows have gaps between
+// them.
+size_t TileProgram::bytes_ahead(size_t row_bytes, size_t row_step) {
+  constexpr size_t kAhead = 2048;
+  const bool has_gap = row_step > row_bytes;
+  return has_gap && row_bytes < kAhead ? row_step : kAhead;
+}
+
 vector::ChainOperand TileProgram::chain_operand(const Operand& operand, const Lines& lines,
                                                 const Window& window) const {
-  vector::ChainOperand result{lines.at, operand.scalar, vector::ChainOperand::kNeverRepeats, 0, 1};
+  vector::ChainOperand result{lines.at, operand.scalar, vector::ChainOperand::kNeverRepeats, 0, 1,
+                              0};
+  if (operand.place == Place::kGroup) result.period = 0;
   if (window.brought_at >= 0) return result;
+  if (operand.place == Place::kArgument || operand.place == Place::kSlice)
+    result.ahead = bytes_ahead(operand.bytes(window.count), lines.step);
   if (operand.place == Place::kRow && window.pitch == 0) {
     result.period = rows_[operand.index].period;
     result.offset = static_cast<size_t>(window.begin - window.rows_begin) % result.period;
@@ -307,37 +328,40 @@ vector::ChainOperand TileProgram::chain_operand(const Operand& operand, const Li
   return result;
 }
 
-TileProgram::ChainRows TileProgram::chain_rows(const Instruction& instruction, void* const* args,
-                                               const Window& window, char* registers) const {
-  ChainRows rows;
+void TileProgram::begin_chain(const Instruction& instruction, void* const* args,
+                              const Window& window, char* registers, ChainRows& rows) const {
   rows.from = {steps_.data() + instruction.first_step, instruction.steps};
   for (size_t i = 0; i < rows.from.size(); ++i) {
     const Step& step = rows.from[i];
     rows.steps[i].op = step.op;
     for (uint32_t s = 0; s < step.sources; ++s) {
-      const Lines lines = lines_of(step.src[s], args, window, registers);
+      Lines lines = lines_of(step.src[s], args, window, registers);
+      if (step.src[s].place == Place::kGroup) lines.at = rows.groups[step.src[s].index];
       rows.steps[i].operands[s] = chain_operand(step.src[s], lines, window);
       rows.source_bytes[i][s] = lines.step;
       rows.joined = rows.joined && are_joined(step.src[s], lines, window);
     }
     if (step.op != vector::ChainOp::kStore) continue;
-    const Lines dst = lines_of(step.dst, args, window, registers);
+    Lines dst = lines_of(step.dst, args, window, registers);
+    rows.steps[i].for_group = step.dst.place == Place::kGroup;
+    if (rows.steps[i].for_group) dst.at = rows.groups[step.dst.index];
     rows.steps[i].dst = dst.at;
     rows.steps[i].streams = streams(args, step.dst, step.leaves, window);
     rows.dst_bytes[i] = dst.step;
     rows.joined = rows.joined && are_joined(step.dst, dst, window);
   }
-  return rows;
 }
 
 bool TileProgram::are_joined(const Operand& operand, const Lines& lines, const Window& window) {
-  if (operand.scalar || operand.place == Place::kValue) return true;
+  if (operand.scalar || operand.place == Place::kValue || operand.place == Place::kGroup)
+    return true;
   return operand.place != Place::kColumn && lines.step == operand.bytes(window.count);
 }
 
 void TileProgram::run_chain(const Instruction& instruction, void* const* args, const Window& window,
                             char* registers) const {
-  ChainRows rows = chain_rows(instruction, args, window, registers);
+  ChainRows rows;
+  begin_chain(instruction, args, window, registers, rows);
   const std::span<vector::ChainStep> steps(rows.steps, instruction.steps);
   const auto count = static_cast<size_t>(window.count);
   if (rows.joined) return instruction.chain(steps, count * static_cast<size_t>(window.rows));

@@ -95,10 +95,20 @@ class TileProgram {
  private:
   // kRow: what all rows of the iteration shape share. kColumn: an argument that has one element for
   // each row. kSlice: a part of each row of a wider argument. kValue: what a chain hands on.
-  enum class Place : uint8_t { kRegister, kArgument, kConstant, kRow, kColumn, kSlice, kValue };
+  // kGroup: what chains of one instruction leave for later ones, of the elements that they are at.
+  enum class Place : uint8_t {
+    kRegister,
+    kArgument,
+    kConstant,
+    kRow,
+    kColumn,
+    kSlice,
+    kValue,
+    kGroup
+  };
   struct Operand {
     Place place = Place::kRegister;
-    uint32_t index = 0;  // register, argument, row, slice, or byte offset of the constant
+    uint32_t index = 0;  // register, argument, row, slice, group, or byte offset of the constant
     size_t element_size = 0;
     bool scalar = false;
     // Set for a register that a load fills from one row for all: the argument that has that row.
@@ -116,7 +126,9 @@ class TileProgram {
   };
   struct Instruction {
     VectorInstruction function = nullptr;
-    // Set instead of the function where steps [first_step, first_step + steps) are run as a chain.
+    // Set instead of the function where steps [first_step, first_step + steps) are run together:
+    // those of a chain, or of several, one behind the other. So each group of elements goes through
+    // all of them while it is in the first cache.
     vector::ChainInstruction chain = nullptr;
     uint32_t first_step = 0;
     uint32_t steps = 0;
@@ -135,14 +147,14 @@ class TileProgram {
     bool one_row = false;
     BroadcastReader reader;
   };
-  // A row that all rows of the iteration shape share and chains read. It is filled once for a run,
-  // and ends with what is at its beginning, as ChainOperand asks.
+  // A row that all rows of the iteration shape share and chains read. Its room is filled once for a
+  // run, with as many of it as the period has, and ends with what is at its beginning, as
+  // ChainOperand asks.
   struct Row {
     uint32_t argument = 0;
     size_t at = 0;  // byte of the room for rows
     size_t element_size = 0;
     size_t period = 0;  // elements
-    BroadcastReader reader;
   };
   struct Slice {
     uint32_t argument = 0;
@@ -166,15 +178,18 @@ class TileProgram {
     // Where all arguments are brought: the window's first element among those that are; else -1.
     int64_t brought_at = -1;
     size_t register_stride = 0;  // bytes from register to register
-    int64_t rows_begin = 0;      // the element that the rows of chains were filled from
+    int64_t rows_begin = 0;      // the element that the rooms of rows begin with
   };
   struct Lines {  // the first row of an operand, and bytes from row to row
     char* at = nullptr;
     size_t step = 0;
   };
   struct ChainRows;
-  // Steps of a chain: of each node one, and a store; before the first a load.
-  static constexpr size_t kMostSteps = 2 * kMostChainNodes + 1;
+  // Nodes whose chains are run together, and their steps: of each one, and a store, and before the
+  // first of a chain a load.
+  static constexpr size_t kMostNodesTogether = 2 * kMostChainNodes;
+  static constexpr size_t kMostSteps = 3 * kMostNodesTogether;
+  static constexpr size_t kMostGroups = 16;
   class Builder;
   TileProgram(TileNodes cluster, const InstructionLookup& lookup);
 
@@ -190,11 +205,12 @@ class TileProgram {
                        char* registers, uint32_t* status) const;
   void run_chain(const Instruction& instruction, void* const* args, const Window& window,
                  char* registers) const;
-  ChainRows chain_rows(const Instruction& instruction, void* const* args, const Window& window,
-                       char* registers) const;
+  void begin_chain(const Instruction& instruction, void* const* args, const Window& window,
+                   char* registers, ChainRows& rows) const;
+  static size_t bytes_ahead(size_t row_bytes, size_t row_step);
   vector::ChainOperand chain_operand(const Operand& operand, const Lines& lines,
                                      const Window& window) const;
-  void fill_rows(void* const* args, int64_t begin, int64_t end, char* registers) const;
+  void fill_rows(void* const* args, int64_t elements, char* registers) const;
   uint32_t run_rows(void* const* args, const TileRectangle& piece, const Window& first,
                     char* registers) const;
   uint32_t run_row_by_row(void* const* args, int64_t begin, int64_t end) const;

@@ -47,7 +47,7 @@ enum class ChainOp : uint8_t {
 };
 
 // The most elements that a chain reads together, and that a vector of it has.
-inline constexpr size_t kChainGroup = 128;
+inline constexpr size_t kChainGroup = 256;
 inline constexpr size_t kMostChainLanes = 16;
 
 // Its members have no initial values, as a kernel makes many of these for each tile.
@@ -57,19 +57,24 @@ struct ChainOperand {
   const void* at;  // null: v
   bool scalar;     // one element, used for all
   // Elements after which the operand begins again. REQUIRES at least kChainGroup of them, with the
-  // first kChainGroup stored once more behind the last.
+  // first kChainGroup stored once more behind the last. 0: what a step before put into the room for
+  // a group (ChainStep::for_group) that `at` is.
   size_t period;
   // The place of the next element in the period, or in the run of the element at `at`.
   size_t offset;
   // Elements of the chain, one after the other, for each of which the same element of the operand
   // is read: 1, or at least kMostChainLanes. An operand with longer runs has no period.
   size_t run;
+  // Bytes from what is read to what is asked for meanwhile, which a later group or the next row
+  // reads; 0: nothing is, since it is in the first cache anyway.
+  size_t ahead;
 };
 
 // Members that its op does not read need no value.
 struct ChainStep {
   ChainOp op;
-  bool streams;  // of a store: VectorCall::streams
+  bool streams;    // of a store: VectorCall::streams
+  bool for_group;  // of a store: dst is room for one group, which the next one overwrites
   void* dst;
   ChainOperand operands[4];
 };

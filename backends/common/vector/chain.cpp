@@ -36,6 +36,7 @@ struct Swapped {
 // Returns where the next `count` elements of an operand lie, and moves on behind them.
 template <class T>
 HWY_INLINE const T* take(ChainOperand& operand, size_t count) {
+  if (operand.period == 0) return static_cast<const T*>(operand.at);
   const T* from = static_cast<const T*>(operand.at) + operand.offset;
   const size_t next = operand.offset + count;
   operand.offset = next >= operand.period ? next - operand.period : next;
@@ -80,7 +81,7 @@ class Group {
 
   template <class F>
   static HWY_INLINE void each(const F& f) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (size_t i = 0; i < kVectors; ++i) f(i);
   }
 
@@ -142,6 +143,13 @@ class Group {
     return hn::Load(Tag(), lanes);
   }
 
+  // As many bytes as a group reads of an operand.
+  static HWY_INLINE void ask_for(const char* at) {
+    constexpr size_t kLine = 64;
+    const size_t bytes = kVectors * hn::Lanes(Tag()) * sizeof(T);
+    for (size_t b = 0; b < bytes; b += kLine) __builtin_prefetch(at + b);
+  }
+
   template <class Op>
   HWY_INLINE void alone(const Op& op) {
     each([&](size_t i) HWY_ATTR { v_[i] = op(v_[i]); });
@@ -161,6 +169,7 @@ class Group {
                HWY_ATTR { v_[i] = op(v_[i], take_of_runs<T>(operand, count_ / kVectors)); });
     } else {
       const T* from = take<T>(operand, kVectors * lanes);
+      if (operand.ahead != 0) ask_for(reinterpret_cast<const char*>(from) + operand.ahead);
       each([&](size_t i) HWY_ATTR { v_[i] = op(v_[i], load(from + i * lanes)); });
     }
   }
@@ -190,6 +199,7 @@ class Group {
         from[s] = spread[s];
       } else {
         from[s] = take<T>(operand, kVectors * lanes);
+        if (operand.ahead != 0) ask_for(reinterpret_cast<const char*>(from[s]) + operand.ahead);
       }
     }
     each([&](size_t i) HWY_ATTR {
@@ -202,7 +212,7 @@ class Group {
   HWY_INLINE void store(const ChainStep& step) const {
     const Tag d;
     const size_t lanes = hn::Lanes(d);
-    T* to = static_cast<T*>(step.dst) + at_;
+    T* to = static_cast<T*>(step.dst) + (step.for_group ? 0 : at_);
     if constexpr (kPart) {
       HWY_ALIGN T last[kMostLanes];
       hn::Store(v_[0], d, last);
@@ -218,11 +228,13 @@ class Group {
   V v_[kVectors];
 };
 
-// As many vectors as leave half of the processor's registers to the operands.
+// As many vectors as leave half of the processor's registers to the operands, and a few for what is
+// left of a row: a short one has nothing but that, as one of the 48 or 64 columns of a tile on
+// `cpu`.
 #if HWY_TARGET <= HWY_AVX3
-constexpr size_t kVectors = 8;
+constexpr size_t kVectors = 16, kFewVectors = 4;
 #else
-constexpr size_t kVectors = 4;
+constexpr size_t kVectors = 4, kFewVectors = 2;
 #endif
 
 template <class T>
@@ -233,8 +245,6 @@ void run_chain(std::span<ChainStep> steps, size_t n) {
   for (; i + kVectors * lanes <= n; i += kVectors * lanes) {
     Group<T, kVectors, false>(i, kVectors * lanes).run(steps);
   }
-  // A short row has nothing but this, as one of the 48 or 64 columns of a tile on `cpu`.
-  constexpr size_t kFewVectors = kVectors / 2;
   for (; i + kFewVectors * lanes <= n; i += kFewVectors * lanes) {
     Group<T, kFewVectors, false>(i, kFewVectors * lanes).run(steps);
   }

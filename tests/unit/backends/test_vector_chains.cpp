@@ -28,9 +28,14 @@ ChainOperand handed_on() { return all_of(nullptr); }
 
 template <class... Operands>
 ChainStep step(ChainOp op, Operands... operands) {
-  return {op, false, nullptr, {operands...}};
+  return {op, false, false, nullptr, {operands...}};
 }
-ChainStep store(void* dst, bool streams = false) { return {ChainOp::kStore, streams, dst, {}}; }
+ChainStep store(void* dst, bool streams = false) {
+  return {ChainOp::kStore, streams, false, dst, {}};
+}
+// A store to room for a group, and an operand that reads it.
+ChainStep keep(void* room) { return {ChainOp::kStore, false, true, room, {}}; }
+ChainOperand kept(const void* room) { return {room, false, 0, 0, 1}; }
 
 // Runs the steps and then a store; elements before and behind the results stay as they were.
 template <class T = float>
@@ -271,6 +276,40 @@ TEST_CASE("vector: a chain stores on its way and over an operand and past the ca
       for (size_t i = 0; i < a.size(); ++i) wrong += between[i] != a[i] * a[i] || end[i] != 0.0f;
       CHECK(wrong == 0);
     }
+  });
+}
+
+template <class T>
+void check_room_of_a_group() {
+  const std::vector<T> a = numbers_of<T>(517, 11), b = numbers_of<T>(517, 12);
+  for (const size_t n : kSizes) {
+    CAPTURE(n);
+    alignas(64) T room[2][vector::kChainGroup + 1];
+    for (auto& r : room) r[vector::kChainGroup] = static_cast<T>(kGuard);
+    // a * b waits while a - b is made, which takes its place once it is read.
+    const auto got = run_chain<T>(
+        {step(ChainOp::kLoad, all_of(a.data())), step(ChainOp::kMultiply, all_of(b.data())),
+         keep(room[0]), step(ChainOp::kLoad, all_of(a.data())),
+         step(ChainOp::kSubtract, all_of(b.data())), keep(room[1]),
+         step(ChainOp::kMaximum, kept(room[0])), keep(room[0]), step(ChainOp::kLoad, kept(room[1])),
+         step(ChainOp::kDivide, kept(room[0])),
+         step(ChainOp::kSelectLess, handed_on(), kept(room[1]), kept(room[0]), handed_on())},
+        n);
+    size_t wrong = 0;
+    for (size_t i = 0; i < n; ++i) {
+      const T product = a[i] * b[i], difference = a[i] - b[i];
+      const T most = product > difference ? product : difference, ratio = difference / most;
+      wrong += !is_same(got[i], ratio < difference ? most : ratio);
+    }
+    CHECK(wrong == 0);
+    for (const auto& r : room) CHECK(r[vector::kChainGroup] == static_cast<T>(kGuard));
+  }
+}
+
+TEST_CASE("vector: a chain reads what its steps have kept of the group that it is at") {
+  on_every_isa([] {
+    check_room_of_a_group<float>();
+    check_room_of_a_group<double>();
   });
 }
 
