@@ -77,8 +77,10 @@ whole_process() {
   awk "BEGIN {print $EPOCHREALTIME - $start}"
 }
 
-# The rates of this machine's limits in this round: multiply-adds on registers, memory read and copied.
-limit_names=("multiply-add f32 registers" "multiply-add bf16 registers" "read memory" "copy memory" "read cache" "copy cache")
+# The rates of this machine's limits in this round: multiply-adds on registers, memory read and copied, a line that two threads
+# write in turns.
+limit_names=("multiply-add f32 registers" "multiply-add bf16 registers" "read memory" "copy memory" "read cache" "copy cache" \
+  "hand-over caches")
 measure_limits() {
   local name rate
   "$bin/keel" bench kernels --kernels sums --kib 64 --dtypes f32,bf16 --threads 2 --seconds 0.1 > "$scratch/limits"
@@ -356,6 +358,7 @@ echo "$(date +%F), $(nproc) cores, $(sed -n 's/^model name[^:]*: //p' /proc/cpui
 for name in "${limit_names[@]}"; do
   unit=GB/s
   [ "${name#multiply-add}" = "$name" ] || unit=GFLOP/s
+  [ "${name#hand-over}" = "$name" ] || unit=M/s
   [ -z "$(spread "limit $name")" ] || echo "limit of 2 threads, $name: $(shown "limit $name" " $unit")"
 done
 echo

@@ -101,7 +101,22 @@ TEST_CASE("bench kernels: work and roofs") {
   CHECK(square);
   // Read, copy and triad, from the caches and from memory, and what registers do where it is known.
   CHECK(out["limits"].size() >= 6);
-  for (const json& limit : out["limits"]) CHECK(limit["rate"].get<double>() > 0);
+  for (const json& limit : out["limits"]) {
+    CHECK(limit["rate"].get<double>() > 0);
+    CHECK(limit["name"] != "hand-over");
+  }
+}
+
+TEST_CASE("bench kernels: two threads hand a line over") {
+  const json out = measured({"kernels", "--kernels", "sums", "--kib", "16", "--dtypes", "f32",
+                             "--backends", "npu", "--threads", "2", "--seconds", "0.005"});
+  const json& limit = out["limits"].back();
+  CHECK(limit["name"] == "hand-over");
+  CHECK(limit["threads"] == 2);
+  CHECK(limit["unit"] == "M/s");
+  // Between 1 ns and 1 ms each, on processors of their own or on one.
+  CHECK(limit["rate"].get<double>() > 1e-3);
+  CHECK(limit["rate"].get<double>() < 1e3);
 }
 
 TEST_CASE("bench compile: nodes and phases and growth") {

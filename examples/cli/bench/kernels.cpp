@@ -105,17 +105,19 @@ class KernelsBench {
       add(name_of(traffic), "memory", "GB/s", kMemoryBytes,
           bandwidth(traffic, kMemoryBytes, threads));
     }
+    if (threads > 1) add("hand-over", "caches", "M/s", 0, hand_overs());
     const auto measured = take_turns(turns, flags_.seconds);
     std::cout << fmt::format("this machine's limits, {} thread{}\n", threads,
                              threads == 1 ? "" : "s");
     for (size_t i = 0; i < entries.size(); ++i) {
       const Spread rate = spread_of(measured[i]);
-      entries[i]["rate"] = rate.median * 1e-9;
+      const std::string unit = entries[i]["unit"].get<std::string>();
+      const double in_unit = rate.median * (unit == "M/s" ? 1e-6 : 1e-9);
+      entries[i]["rate"] = in_unit;
       entries[i]["spread"] = rate.share;
-      std::cout << fmt::format("  {:<18} {:<10} {:>9.1f} {} (+-{:.1f} %)\n",
-                               entries[i]["name"].get<std::string>(),
-                               entries[i]["level"].get<std::string>(), rate.median * 1e-9,
-                               entries[i]["unit"].get<std::string>(), rate.share * 100);
+      std::cout << fmt::format(
+          "  {:<18} {:<10} {:>9.1f} {} (+-{:.1f} %)\n", entries[i]["name"].get<std::string>(),
+          entries[i]["level"].get<std::string>(), in_unit, unit, rate.share * 100);
       json_["limits"].push_back(entries[i]);
     }
   }

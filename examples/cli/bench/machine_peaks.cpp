@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -68,6 +69,19 @@ Turn rate_of(int threads, std::function<double(int)> once) {
   };
 }
 
+// Seconds that two threads take to write a number in turns, each `count` times.
+double seconds_of_turns(int64_t count) {
+  constexpr int kSpins = 4096;  // then the other one may need this processor
+  alignas(2 * kCacheLine) std::atomic<int64_t> next{0};
+  return seconds_on(2, [&](int thread) {
+    for (int64_t own = thread; own < 2 * count; own += 2) {
+      for (int spin = 1; next.load(std::memory_order_acquire) != own; ++spin)
+        if (spin % kSpins == 0) std::this_thread::yield();
+      next.store(own + 1, std::memory_order_release);
+    }
+  });
+}
+
 struct Release {
   void operator()(float* at) const { std::free(at); }
 };
@@ -93,6 +107,15 @@ std::optional<Turn> compute_peak(keel::DType dtype, int threads) {
     return rate_of(threads, [](int) { return run_bf16_chains(); });
   if (run_fma_chains() == 0) return std::nullopt;
   return rate_of(threads, [](int) { return run_fma_chains(); });
+}
+
+Turn hand_overs() {
+  return [](double seconds) {
+    constexpr int64_t kProbe = 1000;
+    const double probe = seconds_of_turns(kProbe) / kProbe;
+    const int64_t count = std::max<int64_t>(1, std::llround(seconds / std::max(1e-9, probe)));
+    return 2.0 * static_cast<double>(count) / seconds_of_turns(count);
+  };
 }
 
 Turn bandwidth(Traffic traffic, size_t bytes, int threads) {
