@@ -308,24 +308,27 @@ size_t TileProgram::bytes_ahead(size_t row_bytes, size_t row_step) {
   return has_gap && row_bytes < kAhead ? row_step : kAhead;
 }
 
-vector::ChainOperand TileProgram::chain_operand(const Operand& operand, const Lines& lines,
-                                                const Window& window) const {
-  vector::ChainOperand result{lines.at, operand.scalar, vector::ChainOperand::kNeverRepeats, 0, 1,
-                              0};
-  if (operand.place == Place::kGroup) result.period = 0;
-  if (window.brought_at >= 0) return result;
-  if (operand.place == Place::kArgument || operand.place == Place::kSlice)
-    result.ahead = bytes_ahead(operand.bytes(window.count), lines.step);
-  if (operand.place == Place::kRow && window.pitch == 0) {
-    result.period = rows_[operand.index].period;
-    result.offset = static_cast<size_t>(window.begin - window.rows_begin) % result.period;
+// This sets members one by one where they stay: copying them together would wait for each.
+void TileProgram::set_chain_operand(const Operand& operand, const Lines& lines,
+                                    const Window& window, vector::ChainOperand& to) const {
+  to.at = lines.at;
+  to.scalar = operand.scalar;
+  to.period = operand.place == Place::kGroup ? 0 : vector::ChainOperand::kNeverRepeats;
+  to.offset = 0;
+  to.run = 1;
+  to.ahead = 0;
+  if (window.brought_at >= 0) return;
+  if (operand.place == Place::kArgument || operand.place == Place::kSlice) {
+    to.ahead = bytes_ahead(operand.bytes(window.count), lines.step);
+  } else if (operand.place == Place::kRow && window.pitch == 0) {
+    to.period = rows_[operand.index].period;
+    to.offset = static_cast<size_t>(window.begin - window.rows_begin) % to.period;
   } else if (operand.place == Place::kColumn && window.pitch == 0) {
-    result.run = static_cast<size_t>(row_elements_);
-    result.offset = static_cast<size_t>(window.begin % row_elements_);
+    to.run = static_cast<size_t>(row_elements_);
+    to.offset = static_cast<size_t>(window.begin % row_elements_);
   } else if (operand.place == Place::kColumn) {
-    result.scalar = true;
+    to.scalar = true;
   }
-  return result;
 }
 
 void TileProgram::begin_chain(const Instruction& instruction, void* const* args,
@@ -337,7 +340,7 @@ void TileProgram::begin_chain(const Instruction& instruction, void* const* args,
     for (uint32_t s = 0; s < step.sources; ++s) {
       Lines lines = lines_of(step.src[s], args, window, registers);
       if (step.src[s].place == Place::kGroup) lines.at = rows.groups[step.src[s].index];
-      rows.steps[i].operands[s] = chain_operand(step.src[s], lines, window);
+      set_chain_operand(step.src[s], lines, window, rows.steps[i].operands[s]);
       rows.source_bytes[i][s] = lines.step;
       rows.joined = rows.joined && are_joined(step.src[s], lines, window);
     }

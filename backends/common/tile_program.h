@@ -208,8 +208,8 @@ class TileProgram {
   void begin_chain(const Instruction& instruction, void* const* args, const Window& window,
                    char* registers, ChainRows& rows) const;
   static size_t bytes_ahead(size_t row_bytes, size_t row_step);
-  vector::ChainOperand chain_operand(const Operand& operand, const Lines& lines,
-                                     const Window& window) const;
+  void set_chain_operand(const Operand& operand, const Lines& lines, const Window& window,
+                         vector::ChainOperand& to) const;
   void fill_rows(void* const* args, int64_t elements, char* registers) const;
   uint32_t run_rows(void* const* args, const TileRectangle& piece, const Window& first,
                     char* registers) const;
