@@ -99,34 +99,54 @@ TEST_CASE("tile chains: pieces of products by rows and by columns go through sev
   }
 }
 
-// More values wait than there is room for in a group.
-TEST_CASE("tile chains: values for which a group has no room") {
-  constexpr int kValues = 40;
+// All values are made before the first is read, and each is read twice, so that chains do not take
+// them with them.
+TEST_CASE("tile chains: more values wait than a group has room for") {
+  constexpr size_t kValues = 18;
+  const auto number = [](size_t i) { return static_cast<float>(i % 5) - 2.5f; };
   const Shape shape{3, 333};
   Graph g;
-  const Value x = g.input("x", f32, shape), y = g.input("y", f32, shape);
-  Values made;
-  for (int i = 0; i < kValues; ++i) made.push_back(x * static_cast<float>(i + 1) + y);
-  Value product = made[0], sum = made[0];
-  for (int i = 1; i < kValues; ++i) sum = sum + made[i];
-  for (int i = 1; i < kValues; ++i) product = maximum(product, made[i] - sum);
-  g.set_outputs({sum, product});
+  const Value x = g.input("x", f32, shape);
+  Values made, chosen;
+  for (size_t i = 0; i < kValues; ++i) made.push_back(x * number(i));
+  for (size_t i = 0; i < kValues; i += 2) {
+    chosen.push_back(
+        select(less(made[i], made[i + 1]), made[(i + 5) % kValues], made[(i + 8) % kValues]));
+  }
+  g.set_outputs(chosen);
   const TileProgram program(g, vector::instruction_lookup());
-  const Tensor a = noise(f32, shape, 1, 0), b = noise(f32, shape, 2, 0);
-  Tensor to_sum(f32, shape), to_product(f32, shape);
-  void* const args[] = {const_cast<void*>(a.raw()), const_cast<void*>(b.raw()), to_sum.raw(),
-                        to_product.raw()};
+  const Tensor input = noise(f32, shape, 1, 0);
+  std::vector<Tensor> results;
+  std::vector<void*> args = {const_cast<void*>(input.raw())};
+  for (size_t i = 0; i < chosen.size(); ++i) args.push_back(results.emplace_back(f32, shape).raw());
+  program.run(args.data(), 0, shape.num_elements());
+  size_t wrong = 0;
+  for (size_t i = 0; i < kValues; i += 2) {
+    for (size_t at = 0; at < static_cast<size_t>(shape.num_elements()); ++at) {
+      const float v = input.data<float>()[at];
+      const size_t taken = v * number(i) < v * number(i + 1) ? i + 5 : i + 8;
+      wrong += results[i / 2].data<float>()[at] != v * number(taken % kValues);
+    }
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("tile chains: chains of two dtypes are not one") {
+  const Shape shape{700};
+  Graph g;
+  const Value x = g.input("x", f32, shape), wide = cast(x, f64);
+  g.set_outputs({x * 2.5f + x, wide / 3.0f - wide});
+  const TileProgram program(g, vector::instruction_lookup());
+  const Tensor input = noise(f32, shape, 1, 0);
+  Tensor narrow_result(f32, shape), wide_result(f64, shape);
+  void* const args[] = {const_cast<void*>(input.raw()), narrow_result.raw(), wide_result.raw()};
   program.run(args, 0, shape.num_elements());
   size_t wrong = 0;
   for (size_t i = 0; i < static_cast<size_t>(shape.num_elements()); ++i) {
-    float values[kValues], all = 0;
-    for (int k = 0; k < kValues; ++k) {
-      values[k] = a.data<float>()[i] * static_cast<float>(k + 1) + b.data<float>()[i];
-      all = k == 0 ? values[0] : all + values[k];
-    }
-    float most = values[0];
-    for (int k = 1; k < kValues; ++k) most = std::max(most, values[k] - all);
-    wrong += to_sum.data<float>()[i] != all || to_product.data<float>()[i] != most;
+    const float v = input.data<float>()[i];
+    const double w = v;
+    wrong += narrow_result.data<float>()[i] != v * 2.5f + v;
+    wrong += wide_result.data<double>()[i] != w / 3.0 - w;
   }
   CHECK(wrong == 0);
 }
