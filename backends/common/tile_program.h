@@ -148,8 +148,8 @@ class TileProgram {
     BroadcastReader reader;
   };
   // A row that all rows of the iteration shape share and chains read. Its room is filled once for a
-  // run, with as many of it as the period has, and ends with what is at its beginning, as
-  // ChainOperand asks.
+  // run, with as many copies of the row as make up the period, and ends with what is at its
+  // beginning, as ChainOperand asks.
   struct Row {
     uint32_t argument = 0;
     size_t at = 0;  // byte of the room for rows
@@ -185,8 +185,8 @@ class TileProgram {
     size_t step = 0;
   };
   struct ChainRows;
-  // Nodes whose chains are run together, and their steps: of each one, and a store, and before the
-  // first of a chain a load.
+  // Nodes whose chains are run together, and their steps: of each one, a store, and before the
+  // first of a chain a load. A chain may have one node alone.
   static constexpr size_t kMostNodesTogether = 2 * kMostChainNodes;
   static constexpr size_t kMostSteps = 3 * kMostNodesTogether;
   static constexpr size_t kMostGroups = 16;

@@ -57,8 +57,8 @@ struct ChainOperand {
   const void* at;  // null: v
   bool scalar;     // one element, used for all
   // Elements after which the operand begins again. REQUIRES at least kChainGroup of them, with the
-  // first kChainGroup stored once more behind the last. 0: what a step before put into the room for
-  // a group (ChainStep::for_group) that `at` is.
+  // first kChainGroup stored once more behind the last. 0: `at` is the room for a
+  // group that a store before it filled (ChainStep::for_group).
   size_t period;
   // The place of the next element in the period, or in the run of the element at `at`.
   size_t offset;
@@ -66,7 +66,7 @@ struct ChainOperand {
   // is read: 1, or at least kMostChainLanes. An operand with longer runs has no period.
   size_t run;
   // Bytes from what is read to what is asked for meanwhile, which a later group or the next row
-  // reads; 0: nothing is, since it is in the first cache anyway.
+  // reads; 0: nothing is asked for.
   size_t ahead;
 };
 

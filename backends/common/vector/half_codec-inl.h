@@ -100,6 +100,15 @@ struct BFloat16Codec : HalfRuns<BFloat16Codec> {
     return 0;
   }
 
+#if HWY_TARGET == HWY_AVX3
+  // By their bits, as comparisons may take them for zero, if the thread has them do so.
+  static HWY_INLINE __mmask16 subnormals(__m512 v) {
+    const __m512i bits = _mm512_castps_si512(v);
+    const __mmask16 low = _mm512_testn_epi32_mask(bits, _mm512_set1_epi32(0x7f800000));
+    return _mm512_mask_test_epi32_mask(low, bits, _mm512_set1_epi32(0x007fffff));
+  }
+#endif
+
   // The instruction of AVX512_BF16 rounds two vectors in the time of an addition, but takes
   // subnormals for zero: vectors that have some go the other way. In assembly, because the
   // intrinsic wants a target of its own.
@@ -108,13 +117,11 @@ struct BFloat16Codec : HalfRuns<BFloat16Codec> {
                                                  HWY_MAYBE_UNUSED uint16_t* to) {
     size_t i = 0;
 #if HWY_TARGET == HWY_AVX3
-    constexpr int kSubnormal = 0x20;
     if (!has_bf16_dot_products() || host_isa() == HostIsa::kAvx512) return 0;
     const hn::ScalableTag<float> d;
     for (; i + 32 <= n; i += 32) {
       const auto low = hn::LoadU(d, from + i), high = hn::LoadU(d, from + i + 16);
-      const __mmask16 subnormal = _mm512_fpclass_ps_mask(low.raw, kSubnormal) |
-                                  _mm512_fpclass_ps_mask(high.raw, kSubnormal);
+      const int subnormal = subnormals(low.raw) | subnormals(high.raw);
       if (HWY_UNLIKELY(subnormal != 0)) {
         store(d, low, to + i);
         store(d, high, to + i + 16);

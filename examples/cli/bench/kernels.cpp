@@ -3,6 +3,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -83,8 +86,9 @@ class KernelsBench {
   void measure_limits(int threads) {
     std::vector<keel::Json> entries;
     std::vector<Turn> turns;
+    std::vector<double> units;
     const auto add = [&](const char* name, const char* level, const char* unit, size_t bytes,
-                         Turn turn) {
+                         Turn turn, double of_unit = 1e9) {
       keel::Json entry;
       entry["threads"] = threads;
       entry["name"] = name;
@@ -93,6 +97,7 @@ class KernelsBench {
       if (bytes > 0) entry["bytes"] = bytes;
       entries.push_back(entry);
       turns.push_back(std::move(turn));
+      units.push_back(of_unit);
     };
     for (const keel::DType dtype : {keel::f32, keel::bf16}) {
       if (auto peak = compute_peak(dtype, threads)) {
@@ -105,19 +110,23 @@ class KernelsBench {
       add(name_of(traffic), "memory", "GB/s", kMemoryBytes,
           bandwidth(traffic, kMemoryBytes, threads));
     }
-    if (threads > 1) add("hand-over", "caches", "M/s", 0, hand_overs());
+    // Of two threads, however many there are.
+    if (threads > 1 && !std::exchange(has_hand_overs_, true)) {
+      add("hand-over", "caches", "M/s", 0, hand_overs(), 1e6);
+      entries.back()["threads"] = 2;
+    }
     const auto measured = take_turns(turns, flags_.seconds);
     std::cout << fmt::format("this machine's limits, {} thread{}\n", threads,
                              threads == 1 ? "" : "s");
     for (size_t i = 0; i < entries.size(); ++i) {
       const Spread rate = spread_of(measured[i]);
-      const std::string unit = entries[i]["unit"].get<std::string>();
-      const double in_unit = rate.median * (unit == "M/s" ? 1e-6 : 1e-9);
+      const double in_unit = rate.median / units[i];
       entries[i]["rate"] = in_unit;
       entries[i]["spread"] = rate.share;
-      std::cout << fmt::format(
-          "  {:<18} {:<10} {:>9.1f} {} (+-{:.1f} %)\n", entries[i]["name"].get<std::string>(),
-          entries[i]["level"].get<std::string>(), in_unit, unit, rate.share * 100);
+      std::cout << fmt::format("  {:<18} {:<10} {:>9.1f} {} (+-{:.1f} %)\n",
+                               entries[i]["name"].get<std::string>(),
+                               entries[i]["level"].get<std::string>(), in_unit,
+                               entries[i]["unit"].get<std::string>(), rate.share * 100);
       json_["limits"].push_back(entries[i]);
     }
   }
@@ -219,6 +228,7 @@ class KernelsBench {
   }
 
   const Flags& flags_;
+  bool has_hand_overs_ = false;
   std::map<std::string, double> slow_;  // by kind, dtype, backend, threads: its operations
   keel::Json json_;
 };

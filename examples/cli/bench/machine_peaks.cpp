@@ -111,10 +111,11 @@ std::optional<Turn> compute_peak(keel::DType dtype, int threads) {
 
 Turn hand_overs() {
   return [](double seconds) {
-    constexpr int64_t kProbe = 1000;
-    const double probe = seconds_of_turns(kProbe) / kProbe;
-    const int64_t count = std::max<int64_t>(1, std::llround(seconds / std::max(1e-9, probe)));
-    return 2.0 * static_cast<double>(count) / seconds_of_turns(count);
+    // Where the threads share a busy processor, a turn may take milliseconds.
+    int64_t count = 1;
+    double took = seconds_of_turns(count);
+    for (; took < seconds / 4; took = seconds_of_turns(count)) count *= 2;
+    return 2.0 * static_cast<double>(count) / took;
   };
 }
 

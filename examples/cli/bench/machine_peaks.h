@@ -18,7 +18,8 @@ const char* name_of(Traffic traffic) noexcept;
 // Operations a second of multiply-adds in this dtype; nothing where the loops cannot reach it.
 std::optional<Turn> compute_peak(keel::DType dtype, int threads);
 // How often a second two threads write a line of the cache in turns. It says how near to each other
-// the processors are that they run on.
+// the processors are that they run on; where they have to share one, they take turns on that, and
+// it is a hundred times less.
 Turn hand_overs();
 // Bytes a second, with arrays of `bytes` together, shared by the threads. Past the caches, stores
 // pass them by where that is faster.

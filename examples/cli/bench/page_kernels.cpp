@@ -14,7 +14,7 @@ namespace {
 
 using keel::Json;
 
-// The rate of a limit, in G a second.
+// The rate of a limit, in its unit.
 std::optional<double> limit(const Json& json, int64_t threads, const std::string& name,
                             const std::string& level) {
   for (const Json& row : json["limits"]) {

@@ -77,7 +77,8 @@ bool is_same(T got, T expected) {
   return got == expected && std::signbit(got) == std::signbit(expected);
 }
 
-constexpr size_t kSizes[] = {0, 1, 5, 16, 17, 64, 127, 128, 129, 300, 517};
+constexpr size_t kSizes[] = {0,   1,   5,   16,  17,  63,  64,  65, 127,
+                             128, 129, 192, 255, 256, 257, 300, 517};
 
 }  // namespace
 
@@ -207,7 +208,8 @@ TEST_CASE("vector: chains select by a comparison of any operands and of the valu
 TEST_CASE("vector: an operand of a chain begins again after its period") {
   const std::vector<double> a(1000, 2.0);
   on_every_isa([&] {
-    for (const size_t period : {vector::kChainGroup, vector::kChainGroup + 1, size_t{200}}) {
+    for (const size_t period :
+         {vector::kChainGroup, vector::kChainGroup + 1, vector::kChainGroup + 72}) {
       std::vector<double> row(period + vector::kChainGroup);
       for (size_t i = 0; i < row.size(); ++i) row[i] = static_cast<double>(i % period);
       for (const size_t offset : {size_t{0}, size_t{1}, period - 1}) {
