@@ -110,7 +110,7 @@ class KernelsBench {
       add(name_of(traffic), "memory", "GB/s", kMemoryBytes,
           bandwidth(traffic, kMemoryBytes, threads));
     }
-    // Of two threads, however many there are.
+    // Two threads hand a line over, however many there are.
     if (threads > 1 && !std::exchange(has_hand_overs_, true)) {
       add("hand-over", "caches", "M/s", 0, hand_overs(), 1e6);
       entries.back()["threads"] = 2;

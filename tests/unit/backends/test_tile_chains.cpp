@@ -78,12 +78,13 @@ TEST_CASE("tile chains: a task of several chains") {
 TEST_CASE("tile chains: pieces of products by rows and by columns go through several chains") {
   // A step of rows, of columns, of one column, and more columns than a piece has.
   constexpr int64_t kSizes[][3] = {{300, 40, 64}, {40, 90, 300}, {77, 30, 1}, {20, 9, 1100}};
-  for (const auto& [m, k, n] : kSizes) {
+  for (const auto& size : kSizes) {
+    const int64_t m = size[0], k = size[1], n = size[2];
     CAPTURE(n);
     const Shape all{m, n};
     for (const DType dtype : {f32, bf16}) {
       CAPTURE(name_of(dtype));
-      const auto build = [&, m = m, k = k, n = n](Graph& g) {
+      const auto build = [&](Graph& g) {
         const Value a = g.input("a", dtype, {m, k}), b = g.input("b", dtype, {k, n});
         const Value product = cast(matmul(a, b), f32);
         const Value first = g.state("first", zeros(all)), second = g.state("second", zeros(all));
