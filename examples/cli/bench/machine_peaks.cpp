@@ -114,7 +114,10 @@ Turn hand_overs() {
     // Where the threads share a busy processor, a turn may take milliseconds.
     int64_t count = 1;
     double took = seconds_of_turns(count);
-    for (; took < seconds / 4; took = seconds_of_turns(count)) count *= 2;
+    while (took < seconds / 4) {
+      count *= 2;
+      took = seconds_of_turns(count);
+    }
     return 2.0 * static_cast<double>(count) / took;
   };
 }
