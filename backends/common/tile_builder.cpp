@@ -53,19 +53,24 @@ class TileProgram::Builder {
   }
 
  private:
-  // Returns the node behind those of the instruction that begins with `first`: of one chain or
-  // several of a dtype, as far as they may be run together, or that one alone.
+  // Returns the node behind those of the chain that begins with `first`, or that one alone.
+  size_t end_of_chain(size_t first) const {
+    size_t end = first + 1;
+    while (end < nodes_.size() && nodes_[end].continues) ++end;
+    return end;
+  }
+
+  // Returns the node behind those of the instruction that begins with `first`: a chain may be run
+  // together with those behind it that compute in the same dtype.
   size_t end_of_instruction(size_t first) const {
-    const auto may_join = [&](size_t at) {
-      return is_chain_node(nodes_[first]) && is_chain_node(nodes_[at]) &&
-             nodes_[at].result.dtype() == nodes_[first].result.dtype();
-    };
-    size_t end = first;
-    for (size_t next = first; next == first || (next < nodes_.size() && may_join(next));
-         end = next) {
-      do ++next;
-      while (next < nodes_.size() && nodes_[next].continues);
-      if (end != first && next - first > kMostNodesTogether) break;
+    const DType dtype = nodes_[first].result.dtype();
+    size_t end = end_of_chain(first);
+    if (!is_chain_node(nodes_[first])) return end;
+    while (end < nodes_.size() && is_chain_node(nodes_[end]) &&
+           nodes_[end].result.dtype() == dtype) {
+      const size_t next = end_of_chain(end);
+      if (next - first > kMostNodesTogether) break;
+      end = next;
     }
     return end;
   }
