@@ -186,8 +186,8 @@ constexpr size_t packed_row(size_t i) {
   return i / kTileRows * kTileElements + i % kTileRows * kTileDepth;
 }
 
-// Columns that fit into one vector are half of a tile's work.
-bool is_half(const TileResult& to) { return to.cols <= kTileRows; }
+// Says whether the second vector of a tile's columns would be computed for nobody.
+bool fits_one_vector(const TileResult& to) { return to.cols <= kTileRows; }
 
 template <size_t kVectors>
 HWY_INLINE void multiply_packed_rows(const uint16_t* a, const uint16_t* b, size_t length,
@@ -210,7 +210,7 @@ HWY_INLINE void multiply_packed_rows(const uint16_t* a, const uint16_t* b, size_
 
 void multiply_vectors(const void* a, const void* b, size_t, size_t length, const TileResult& to) {
   const auto *left = static_cast<const uint16_t*>(a), *right = static_cast<const uint16_t*>(b);
-  if (is_half(to)) return multiply_packed_rows<1>(left, right, length, to);
+  if (fits_one_vector(to)) return multiply_packed_rows<1>(left, right, length, to);
   multiply_packed_rows<2>(left, right, length, to);
 }
 
@@ -240,7 +240,7 @@ HWY_INLINE void multiply_stored_rows(const StoredRows& a, const uint16_t* b, siz
 void multiply_vectors_stored(const StoredRows& a, const void* b, size_t, size_t length,
                              const TileResult& to) {
   const auto* right = static_cast<const uint16_t*>(b);
-  if (is_half(to)) return multiply_stored_rows<1>(a, right, length, to);
+  if (fits_one_vector(to)) return multiply_stored_rows<1>(a, right, length, to);
   multiply_stored_rows<2>(a, right, length, to);
 }
 

@@ -59,12 +59,9 @@ struct RoundByBits {
 };
 
 // The same by the instruction of AVX512_BF16, which takes subnormals for zero, as the products do.
-// In assembly, because the intrinsics want a target of their own.
 struct RoundByInstruction {
   static HWY_INLINE __m512i in_line(LaneVec low, LaneVec high) {
-    __m512i both;
-    asm("vcvtne2ps2bf16 %2, %1, %0" : "=v"(both) : "v"(high.raw), "v"(low.raw));
-    return both;
+    return hv::BFloat16Codec::rounded_by_instruction(low.raw, high.raw);
   }
   static HWY_INLINE __m512i in_pairs(LaneVec even, LaneVec odd) {
     return paired(in_line(even, odd));

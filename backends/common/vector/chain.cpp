@@ -143,7 +143,7 @@ class Group {
     return hn::Load(Tag(), lanes);
   }
 
-  // As many bytes as a group reads of an operand.
+  // Asks for as many bytes as a group reads of an operand.
   static HWY_INLINE void ask_for(const char* at) {
     constexpr size_t kLine = 64;
     const size_t bytes = kVectors * hn::Lanes(Tag()) * sizeof(T);

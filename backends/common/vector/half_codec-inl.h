@@ -101,7 +101,16 @@ struct BFloat16Codec : HalfRuns<BFloat16Codec> {
   }
 
 #if HWY_TARGET == HWY_AVX3
-  // By their bits, as comparisons may take them for zero, if the thread has them do so.
+  // Returns the 16 of `low`, then the 16 of `high`, by the instruction of AVX512_BF16, which takes
+  // subnormals for zero. It is in assembly, because the intrinsic wants a target of its own.
+  // REQUIRES has_bf16_dot_products().
+  static HWY_INLINE __m512i rounded_by_instruction(__m512 low, __m512 high) {
+    __m512i both;
+    asm("vcvtne2ps2bf16 %2, %1, %0" : "=v"(both) : "v"(high), "v"(low));
+    return both;
+  }
+
+  // This finds them by their bits, as comparisons take them for zero where the thread has that set.
   static HWY_INLINE __mmask16 subnormals(__m512 v) {
     const __m512i bits = _mm512_castps_si512(v);
     const __mmask16 low = _mm512_testn_epi32_mask(bits, _mm512_set1_epi32(0x7f800000));
@@ -109,9 +118,8 @@ struct BFloat16Codec : HalfRuns<BFloat16Codec> {
   }
 #endif
 
-  // The instruction of AVX512_BF16 rounds two vectors in the time of an addition, but takes
-  // subnormals for zero: vectors that have some go the other way. In assembly, because the
-  // intrinsic wants a target of its own.
+  // The instruction rounds two vectors in the time of an addition, but takes subnormals for zero:
+  // vectors that have some go the other way.
   static HWY_INLINE size_t narrow_by_instruction(HWY_MAYBE_UNUSED const float* from,
                                                  HWY_MAYBE_UNUSED size_t n,
                                                  HWY_MAYBE_UNUSED uint16_t* to) {
@@ -127,9 +135,7 @@ struct BFloat16Codec : HalfRuns<BFloat16Codec> {
         store(d, high, to + i + 16);
         continue;
       }
-      __m512i both;
-      asm("vcvtne2ps2bf16 %2, %1, %0" : "=v"(both) : "v"(high.raw), "v"(low.raw));
-      _mm512_storeu_si512(to + i, both);
+      _mm512_storeu_si512(to + i, rounded_by_instruction(low.raw, high.raw));
     }
 #endif
     return i;
