@@ -9,7 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include <doctest/doctest.h>
+
 #include "keel/backends/registry.h"
+#include "keel/core/base/parallel_for.h"
 #include "keel/graph/runtime/session.h"
 
 #include "support/fusion.h"
@@ -41,6 +44,18 @@ inline std::vector<Tensor> run_case(const StepCase& c, const std::string& where,
 
 inline bool all_equal(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), bit_equal);
+}
+
+// Returns the tasks of the case as a backend fuses it, once its bits are checked against those of a
+// step that fuses nothing, on one thread and on three.
+inline std::string tasks_with_checked_bits(const StepCase& c, const std::string& where) {
+  std::string tasks;
+  const std::vector<Tensor> apart = run_case(c, where, false);
+  for (const int threads : {1, 3}) {
+    const ComputeThreads scope(threads);
+    CHECK(all_equal(run_case(c, where, true, &tasks), apart));
+  }
+  return tasks;
 }
 
 // Values in [-1, 1), or whole numbers below twice `most` in dtypes of integers.

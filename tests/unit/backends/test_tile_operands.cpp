@@ -6,7 +6,6 @@
 
 #include <doctest/doctest.h>
 
-#include "keel/core/base/parallel_for.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/matmul.h"
 #include "keel/ops/nn/initializers.h"
@@ -28,20 +27,8 @@ using testing::all_equal;
 using testing::contains;
 using testing::error_of;
 using testing::noise;
-using testing::run_case;
 using testing::StepCase;
-
-// Returns the tasks of the case as a backend fuses it, once its bits are checked, on one thread and
-// on three.
-std::string tasks_of(const StepCase& c, const std::string& where) {
-  std::string tasks;
-  const std::vector<Tensor> apart = run_case(c, where, false);
-  for (const int threads : {1, 3}) {
-    const ComputeThreads scope(threads);
-    CHECK(all_equal(run_case(c, where, true, &tasks), apart));
-  }
-  return tasks;
-}
+using testing::tasks_with_checked_bits;
 
 Tensor noise_of(const Shape& shape, uint32_t seed) { return noise(f32, shape, seed, 0); }
 
@@ -79,7 +66,7 @@ TEST_CASE("tile operands: a column has one element for all of a row") {
           const Value y = (x - m) * r * w;
           return std::pair(Update{}, Values{select(greater(y, m), exp(y), r), square(y) - x});
         };
-        static_cast<void>(tasks_of(
+        static_cast<void>(tasks_with_checked_bits(
             {build,
              {noise_of(all, 1), noise_of(column, 2), noise_of(column, 3), noise_of({row}, 4)}},
             where));
@@ -99,7 +86,7 @@ TEST_CASE("tile operands: columns behind products and before reductions") {
         const Value y = (matmul(x, w) - m) * m + b;
         return std::pair(Update{}, Values{y, sum((square(y) - m) * b, {1}), sum(exp(y) * m, {0})});
       };
-      static_cast<void>(tasks_of(
+      static_cast<void>(tasks_with_checked_bits(
           {build,
            {noise_of({50, 33}, 1), noise_of({33, n}, 2), noise_of({50, 1}, 3), noise_of({n}, 4)}},
           where));
@@ -115,8 +102,8 @@ TEST_CASE("tile operands: slices of rows are read where they lie") {
       for (const int64_t rows : {1, 3, 50}) {
         CAPTURE(rows);
         const auto build = [&](Graph& g) { return gates(g, rows, size); };
-        const std::string tasks =
-            tasks_of({build, {noise_of({rows, 4 * size}, 1), noise_of({rows, size}, 2)}}, where);
+        const std::string tasks = tasks_with_checked_bits(
+            {build, {noise_of({rows, 4 * size}, 1), noise_of({rows, size}, 2)}}, where);
         CHECK(count_of("AI_VECTOR_CORE", tasks) == 2);
         CHECK(contains(tasks, "slice + slice + slice + slice + sigmoid"));
       }
@@ -141,7 +128,7 @@ TEST_CASE("tile operands: slices beside shared rows and of other dtypes and of o
                       noise(dtype, {40}, 3, 50), noise(dtype, {4, 9, 1}, 4, 50)}};
     for (const char* where : {"npu:0", "cpu:0"}) {
       CAPTURE(where);
-      CHECK(count_of("AI_VECTOR_CORE", tasks_of(c, where)) == 3);
+      CHECK(count_of("AI_VECTOR_CORE", tasks_with_checked_bits(c, where)) == 3);
     }
   }
 }
@@ -158,7 +145,7 @@ TEST_CASE("tile operands: strict runs give the same bits") {
                        {m, noise_of({30, 1}, 3)},
                        {b, noise_of({160}, 4)}};
   Session checked(g, Device(strict.get(), 0)), plain(g, device("npu:0"));
-  CHECK(contains(checked.describe({}, fetches, feeds), "slices of an operand's rows"));
+  CHECK(contains(checked.describe({}, fetches, feeds), "parts of rows are not brought"));
   CHECK(all_equal(checked.run(fetches, feeds), plain.run(fetches, feeds)));
 }
 
@@ -170,7 +157,8 @@ TEST_CASE("tile operands: large results of slices are stored past the caches") {
   };
   for (const char* where : {"npu:0", "cpu:0"}) {
     CAPTURE(where);
-    CHECK(contains(tasks_of({build, {noise_of(wide, 1)}}, where), "slice + slice + sub"));
+    CHECK(contains(tasks_with_checked_bits({build, {noise_of(wide, 1)}}, where),
+                   "slice + slice + sub"));
   }
 }
 
@@ -194,7 +182,7 @@ TEST_CASE("tile operands: other slices are tasks of their own") {
   const StepCase c{build, {noise_of({8, 160}, 1), noise_of({8, 40}, 2)}};
   for (const char* where : {"npu:0", "cpu:0"}) {
     CAPTURE(where);
-    CHECK_FALSE(contains(tasks_of(c, where), "slice + "));
+    CHECK_FALSE(contains(tasks_with_checked_bits(c, where), "slice + "));
   }
 }
 
