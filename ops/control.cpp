@@ -160,13 +160,32 @@ void require_siblings(const InferContext& c, const Graph& graph, const FusedBody
   }
 }
 
+// Refuses a join of rows that the body does not compute, or that something follows.
+void require_join(const InferContext& c, const Graph& graph, const Node& join) {
+  for (const Value& v : join.inputs()) {
+    if (v.node().has(kElementwise)) continue;
+    c.fail("body", "joins of rows that the body computes",
+           "'" + join.op_name() + "' of what '" + v.node().op_name() + "' gives");
+  }
+  for (const Node& node : graph.nodes()) {
+    const auto& read = node.inputs();
+    if (std::find(read.begin(), read.end(), join.output()) == read.end()) continue;
+    c.fail("body", "joins of rows that only leave",
+           "'" + join.op_name() + "' that '" + node.op_name() + "' reads");
+  }
+}
+
 // Refuses nodes that a part of a fused body may not hold.
 void require_parts(const InferContext& c, const Graph& graph, const FusedBody& parts) {
   if (parts.anchor == nullptr) {
     for (const Node* node : parts.epilogue) {
       if (node->has(kElementwise) || (slices_rows(*node) && node->input(0).node().has(kSource)))
         continue;
-      c.fail("body", "element-wise ops and slices of inputs' rows, or an anchor",
+      if (joins_rows(*node)) {
+        require_join(c, graph, *node);
+        continue;
+      }
+      c.fail("body", "element-wise ops, slices of inputs' rows and joins of results, or an anchor",
              "'" + node->op_name() + "'");
     }
     require_traits(c, parts.row_wise, 0, "row-wise ops behind a product only");
@@ -250,13 +269,20 @@ void require_one_iteration(const InferContext& c, const Graph& graph, const Fuse
   for (const Node* sibling : parts.siblings)
     require_elements(c, parts, sibling->input(0), Part::kPrologue);
   const int64_t elements = parts.anchor != nullptr ? parts.anchor->type().shape.num_elements()
-                                                   : graph.outputs()[0].shape().num_elements();
-  for (const Value& v : graph.outputs()) {
-    if (parts.part_of(v) != Part::kEpilogue) continue;
+                                                   : iteration_shape(graph).num_elements();
+  const auto require_result = [&](const Value& v) {
     if (v.shape().num_elements() != elements) {
       c.fail("body", "outputs of " + std::to_string(elements) + " elements", to_string(v.type()));
     }
     require_elements(c, parts, v, Part::kEpilogue);
+  };
+  for (const Value& v : graph.outputs()) {
+    if (parts.part_of(v) != Part::kEpilogue) continue;
+    if (parts.anchor != nullptr || !joins_rows(v.node())) {
+      require_result(v);
+    } else {
+      for (const Value& part : v.node().inputs()) require_result(part);
+    }
   }
 }
 

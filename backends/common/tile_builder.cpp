@@ -26,6 +26,7 @@ class TileProgram::Builder {
         shape_(cluster.shape),
         inputs_(std::move(cluster.inputs)),
         outputs_(std::move(cluster.outputs)),
+        results_(std::move(cluster.results)),
         slices_(std::move(cluster.slices)) {
     cluster.nodes.swap(nodes_);
   }
@@ -45,7 +46,7 @@ class TileProgram::Builder {
         add_instruction(first);
     }
     program_.computed_ = nodes_.size();
-    copy_unwritten_outputs();
+    copy_unwritten_results();
     measure_outputs();
     choose_tile();
     number_result_registers();
@@ -77,25 +78,31 @@ class TileProgram::Builder {
 
   void place_slices() {
     for (const RowSlice& slice : slices_) {
-      const size_t size = size_of(slice.value.dtype());
-      widest_ = std::max(widest_, size);
-      known_[slice.value] = {.place = Place::kSlice,
-                             .index = static_cast<uint32_t>(program_.slices_.size()),
-                             .element_size = size};
-      program_.slices_.push_back({argument_.at(slice.of), slice.begin, slice.of.shape().back()});
+      known_[slice.value] =
+          part(slice.value.dtype(), {argument_.at(slice.of), slice.begin, slice.of.shape().back()});
     }
+  }
+
+  Operand part(DType dtype, const Part& part) {
+    const size_t size = size_of(dtype);
+    widest_ = std::max(widest_, size);
+    program_.parts_.push_back(part);
+    return {.place = Place::kPart,
+            .index = static_cast<uint32_t>(program_.parts_.size() - 1),
+            .element_size = size};
   }
 
   void number_uses() {
     for (size_t i = 0; i < nodes_.size(); ++i) {
       for (const Value& v : nodes_[i].inputs) last_use_[v] = i;
     }
-    // An output goes straight to its memory; the first of several that share a value, the others
-    // are copied.
-    for (size_t o = 0; o < outputs_.size(); ++o) {
+    // A result goes straight to its memory; the first of several that share a value, the others are
+    // copied.
+    for (size_t r = 0; r < results_.size(); ++r) {
+      const Value& value = results_[r].value;
       const bool computed = std::any_of(nodes_.begin(), nodes_.end(),
-                                        [&](const TileNode& n) { return n.result == outputs_[o]; });
-      if (computed && !output_of_.contains(outputs_[o])) output_of_[outputs_[o]] = o;
+                                        [&](const TileNode& n) { return n.result == value; });
+      if (computed && !result_of_.contains(value)) result_of_[value] = r;
     }
   }
 
@@ -118,8 +125,16 @@ class TileProgram::Builder {
     return static_cast<uint32_t>(groups_++);
   }
 
-  uint32_t output_argument(size_t output) const {
-    return static_cast<uint32_t>(program_.inputs_ + output);
+  // Returns where a result leaves to, which node `at` writes.
+  Operand place_of(const ClusterResult& result, size_t at) {
+    const auto argument = static_cast<uint32_t>(program_.inputs_ + result.output);
+    const DType dtype = result.value.dtype();
+    if (result.is_part) {
+      return part(dtype, {argument, result.begin, outputs_[result.output].shape().back()});
+    }
+    widest_ = std::max(widest_, size_of(dtype));
+    writer_[result.output] = at;
+    return {.place = Place::kArgument, .index = argument, .element_size = size_of(dtype)};
   }
 
   Operand operand(const Value& v) {
@@ -221,23 +236,19 @@ class TileProgram::Builder {
   std::optional<Operand> destination(size_t at) {
     const TileNode& node = nodes_[at];
     const bool handed_on = at + 1 < nodes_.size() && nodes_[at + 1].continues;
-    const bool is_output = output_of_.contains(node.result);
+    const bool stays = result_of_.contains(node.result);
     const auto last = last_use_.find(node.result);
-    if (handed_on && !is_output && last->second == at + 1) return std::nullopt;
+    if (handed_on && !stays && last->second == at + 1) return std::nullopt;
     return result_place(at);
   }
 
   Operand result_place(size_t at) {
     const Value& result = nodes_[at].result;
+    if (const auto it = result_of_.find(result); it != result_of_.end())
+      return known_[result] = place_of(results_[it->second], at);
     Operand dst;
     dst.element_size = size_of(result.dtype());
     widest_ = std::max(widest_, dst.element_size);
-    if (const auto it = output_of_.find(result); it != output_of_.end()) {
-      dst.place = Place::kArgument;
-      dst.index = output_argument(it->second);
-      writer_[it->second] = at;
-      return known_[result] = dst;
-    }
     const auto last = last_use_.find(result);
     const bool stays = is_chain_node(nodes_[at]) && last != last_use_.end() && last->second < end_;
     const std::optional<uint32_t> group = stays ? take_group() : std::nullopt;
@@ -248,7 +259,7 @@ class TileProgram::Builder {
 
   bool leaves(size_t at) const {
     const Value& result = nodes_[at].result;
-    return output_of_.contains(result) && !last_use_.contains(result);
+    return result_of_.contains(result) && !last_use_.contains(result);
   }
 
   // All that is loaded is there before the chains begin, in registers that no step writes while it
@@ -336,9 +347,10 @@ class TileProgram::Builder {
       if (operand.place == Place::kGroup) free_group(operand.index);
       if (operand.place != Place::kRegister) continue;
       if (operand.row_of >= 0) continue;  // another window reads it, too
-      const bool output_later = std::find(outputs_.begin(), outputs_.end(), v) != outputs_.end();
+      const bool copied_later = std::any_of(results_.begin(), results_.end(),
+                                            [&](const ClusterResult& r) { return r.value == v; });
       const bool freed = std::find(free_.begin(), free_.end(), operand.index) != free_.end();
-      if (!output_later && !freed) free_.push_back(operand.index);
+      if (!copied_later && !freed) free_.push_back(operand.index);
     }
   }
 
@@ -348,19 +360,19 @@ class TileProgram::Builder {
       free_groups_.push_back(group);
   }
 
-  // Outputs that are inputs, constants or another output: copied behind all nodes.
-  void copy_unwritten_outputs() {
-    for (size_t o = 0; o < outputs_.size(); ++o) {
-      const auto it = output_of_.find(outputs_[o]);
-      if (it != output_of_.end() && it->second == o) continue;
+  // Results that are inputs, constants or another result: copied behind all nodes.
+  void copy_unwritten_results() {
+    for (size_t r = 0; r < results_.size(); ++r) {
+      const Value& value = results_[r].value;
+      const auto it = result_of_.find(value);
+      if (it != result_of_.end() && it->second == r) continue;
       Instruction copy;
-      copy.function = lookup_("copy", outputs_[o].dtype(), outputs_[o].dtype());
+      copy.function = lookup_("copy", value.dtype(), value.dtype());
       copy.sources = 1;
       const size_t at = program_.computed_++;
-      copy.src[0] = operand(outputs_[o]);
-      last_use_[outputs_[o]] = at;
-      copy.dst = {Place::kArgument, output_argument(o), size_of(outputs_[o].dtype()), false};
-      writer_[o] = at;
+      copy.src[0] = operand(value);
+      last_use_[value] = at;
+      copy.dst = place_of(results_[r], at);
       copy.leaves = true;
       program_.instructions_.push_back(copy);
     }
@@ -368,7 +380,7 @@ class TileProgram::Builder {
 
   void measure_outputs() {
     size_t bytes = 0;
-    for (const Value& v : outputs_) bytes += size_of(v.dtype());
+    for (const ClusterResult& result : results_) bytes += size_of(result.value.dtype());
     program_.large_ =
         bytes * static_cast<size_t>(program_.elements_) >= TileProgram::kStreamedBytes;
   }
@@ -423,12 +435,13 @@ class TileProgram::Builder {
   const InstructionLookup& lookup_;
   Shape shape_;
   Values inputs_;
-  std::vector<Value> outputs_;
+  Values outputs_;
+  std::vector<ClusterResult> results_;
   std::vector<RowSlice> slices_;
   std::vector<TileNode> nodes_;
   std::unordered_map<Value, uint32_t, ValueHash> argument_;
   std::unordered_map<Value, size_t, ValueHash> last_use_;  // by number of the node
-  std::unordered_map<Value, size_t, ValueHash> output_of_;
+  std::unordered_map<Value, size_t, ValueHash> result_of_;
   std::unordered_map<Value, Operand, ValueHash> known_;
   std::unordered_map<Value, Operand, ValueHash> rows_;  // that chains read; others may be loaded
   std::unordered_map<size_t, size_t> writer_;           // output -> node

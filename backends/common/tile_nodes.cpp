@@ -21,7 +21,7 @@ bool is_broadcast(const Node& node) {
 
 Counts count_uses(const TileNodes& cluster) {
   Counts uses;
-  for (const Value& v : cluster.outputs) ++uses[v];
+  for (const ClusterResult& result : cluster.results) ++uses[result.value];
   for (const TileNode& n : cluster.nodes) {
     for (const Value& v : n.inputs) ++uses[v];
   }
@@ -106,8 +106,11 @@ std::optional<RowSlice> row_slice_of(const Node& node) {
   return RowSlice{node.output(), node.input(0), slice_bounds(attributes, last, from[last]).first};
 }
 
+bool is_row_join(const Node& node) { return node.op_name() == "concat" && joins_rows(node); }
+
 bool is_computed(const Node& node) {
-  return !node.has(kSource | kView) && !is_broadcast(node) && !row_slice_of(node);
+  return !node.has(kSource | kView) && !is_broadcast(node) && !row_slice_of(node) &&
+         !is_row_join(node);
 }
 
 bool is_chain_node(const TileNode& node) {
@@ -120,13 +123,15 @@ TileNodes tile_nodes_of(const Node& node) {
   return {node.type().shape,
           node.inputs().to_vector(),
           {node.output()},
+          {{node.output()}},
           {{&node, node.inputs().to_vector(), node.output()}}};
 }
 
 TileNodes tile_nodes_of(const Graph& body) {
   TileNodes cluster;
-  cluster.shape = body.outputs()[0].shape();
+  cluster.shape = iteration_shape(body);
   cluster.inputs = body.inputs();
+  cluster.outputs = body.outputs();
   std::unordered_map<Value, Value, ValueHash> alias;
   const auto resolve = [&](const Value& v) {
     const auto it = alias.find(v);
@@ -140,7 +145,18 @@ TileNodes tile_nodes_of(const Graph& body) {
     for (const Value& v : inner.inputs()) node.inputs.push_back(resolve(v));
     cluster.nodes.push_back(std::move(node));
   }
-  for (const Value& v : body.outputs()) cluster.outputs.push_back(resolve(v));
+  for (size_t o = 0; o < body.outputs().size(); ++o) {
+    const Value v = resolve(body.outputs()[o]);
+    if (!is_row_join(v.node())) {
+      cluster.results.push_back({v, o});
+      continue;
+    }
+    int64_t begin = 0;
+    for (const Value& part : v.node().inputs()) {
+      cluster.results.push_back({resolve(part), o, begin, true});
+      begin += part.shape().back();
+    }
+  }
   return cluster;
 }
 

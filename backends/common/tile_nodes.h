@@ -1,7 +1,7 @@
 // TileNodes: the nodes of an element-wise cluster in the order in which a tile program computes
 // them, with the chains that they form (vector_chain.h): runs of nodes each of which takes what the
-// one before it gives. Views, broadcasts and slices of rows are not computed. Owned by whoever
-// builds a tile program. Pure functions; any thread.
+// one before it gives. Views, broadcasts, and slices and joins of rows are not computed. Owned by
+// whoever builds a tile program. Pure functions; any thread.
 #ifndef KEEL_BACKENDS_COMMON_TILE_NODES_H
 #define KEEL_BACKENDS_COMMON_TILE_NODES_H
 
@@ -32,10 +32,20 @@ struct RowSlice {
   int64_t begin = 0;
 };
 
+// What is stored to an output, behind views and broadcasts: a value that is the output, or becomes
+// the part of each of its rows that begins at element `begin`, where the output joins several.
+struct ClusterResult {
+  Value value;
+  size_t output = 0;
+  int64_t begin = 0;
+  bool is_part = false;
+};
+
 struct TileNodes {
-  Shape shape;                  // iterated over
-  Values inputs;                // of the node or body
-  std::vector<Value> outputs;   // behind views and broadcasts
+  Shape shape;     // iterated over
+  Values inputs;   // of the node or body
+  Values outputs;  // of the node or body
+  std::vector<ClusterResult> results;
   std::vector<TileNode> nodes;  // each behind those that make its inputs
   std::vector<RowSlice> slices;
 };
@@ -44,8 +54,12 @@ struct TileNodes {
 // other axes than the last, with a stride, or of what the body computes.
 std::optional<RowSlice> row_slice_of(const Node& node);
 
-// Says whether a node of a body is computed; a view is not, and a broadcast and a slice of rows are
-// read as they are.
+// Returns whether a node of a body is a concat along the last axis, whose operands are stored where
+// they are to lie.
+bool is_row_join(const Node& node);
+
+// Says whether a node of a body is computed; a view and a join of rows are not, and a broadcast and
+// a slice of rows are read as they are.
 bool is_computed(const Node& node);
 
 // Returns one element-wise node, or the nodes of a cluster's body.

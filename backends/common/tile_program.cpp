@@ -19,9 +19,22 @@ Support supports_one(const Node& node, const InstructionLookup& lookup) {
   if (!is_computed(node) || instruction_for(node, lookup) != nullptr) return {true, ""};
   if (slices_rows(node))
     return {false, "only slices of an operand's rows without a stride are read where they lie"};
+  if (joins_rows(node)) return {false, "only rows that concat joins are made where they lie"};
   return {false,
           std::string("no vector instruction for ") +
               name_of(node.inputs().empty() ? node.type().dtype : node.inputs().back().dtype())};
+}
+
+Support supports_moved_rows(const Node& node, const Shape& iteration) {
+  const bool joins = is_row_join(node);
+  if (!joins && !row_slice_of(node)) return {true, ""};
+  const auto is_iterated = [&](const Value& v) { return v.shape() == iteration; };
+  const Values parts = joins ? node.inputs().to_vector() : Values{node.output()};
+  if (!std::all_of(parts.begin(), parts.end(), is_iterated))
+    return {false, joins ? "what is joined is broadcast" : "a slice is broadcast"};
+  if (iteration.back() >= kShortestSlice) return {true, ""};
+  return {false, "rows of " + std::to_string(iteration.back()) + " elements are too short to be " +
+                     (joins ? "made" : "read") + " where they lie"};
 }
 
 }  // namespace
@@ -45,12 +58,7 @@ Support supports_tiles(const Graph& body, const InstructionLookup& lookup) {
   }
   for (const Node& inner : body.nodes()) {
     if (Support s = supports_one(inner, lookup); !s.supported) return s;
-    if (!row_slice_of(inner)) continue;
-    if (inner.type().shape != body.outputs()[0].shape()) return {false, "a slice is broadcast"};
-    if (inner.type().shape.back() < kShortestSlice) {
-      return {false, "rows of " + std::to_string(inner.type().shape.back()) +
-                         " elements are too short to be read where they lie"};
-    }
+    if (Support s = supports_moved_rows(inner, iteration_shape(body)); !s.supported) return s;
   }
   return {true, ""};
 }
@@ -130,7 +138,7 @@ uint32_t TileProgram::run_rows(void* const* args, const TileRectangle& piece, co
 }
 
 uint32_t TileProgram::run(void* const* args, int64_t begin, int64_t end) const {
-  if (reads_slices()) return run_row_by_row(args, begin, end);
+  if (moves_parts()) return run_row_by_row(args, begin, end);
   return run_flat(args, begin, end, false, false);
 }
 
@@ -177,8 +185,9 @@ uint32_t TileProgram::run_piece(void* const* args, const TileRectangle& piece,
 // Streams nothing where an input lies at the same place: its lines are in the cache already.
 bool TileProgram::streams(void* const* args, const Operand& dst, bool leaves,
                           const Window& window) const {
-  return large_ && leaves && window.results_begin < 0 && window.brought_at < 0 &&
-         std::find(args, args + inputs_, args[dst.index]) == args + inputs_;
+  if (!large_ || !leaves || window.results_begin >= 0 || window.brought_at >= 0) return false;
+  const uint32_t argument = dst.place == Place::kPart ? parts_[dst.index].argument : dst.index;
+  return std::find(args, args + inputs_, args[argument]) == args + inputs_;
 }
 
 TileProgram::Lines TileProgram::lines_of(const Operand& operand, void* const* args,
@@ -198,12 +207,12 @@ TileProgram::Lines TileProgram::lines_of(const Operand& operand, void* const* ar
       return {base + operand.bytes(window.begin / row_elements_),
               window.pitch == 0 ? 0 : operand.element_size};
     }
-    case Place::kSlice: {
-      const Slice& slice = slices_[operand.index];
+    case Place::kPart: {
+      const Part& part = parts_[operand.index];
       const int64_t row = window.begin / row_elements_;
-      return {static_cast<char*>(args[slice.argument]) +
-                  operand.bytes(row * slice.width + slice.begin + window.column),
-              operand.bytes(slice.width)};
+      return {static_cast<char*>(args[part.argument]) +
+                  operand.bytes(row * part.width + part.begin + window.column),
+              operand.bytes(part.width)};
     }
     case Place::kValue:
     case Place::kGroup:
@@ -323,7 +332,7 @@ void TileProgram::set_chain_operand(const Operand& operand, const Lines& lines,
   to.run = 1;
   to.ahead = 0;
   if (window.brought_at >= 0) return;
-  if (operand.place == Place::kArgument || operand.place == Place::kSlice) {
+  if (operand.place == Place::kArgument || operand.place == Place::kPart) {
     to.ahead = bytes_ahead(operand.bytes(window.count), lines.step);
   } else if (operand.place == Place::kRow && window.pitch == 0) {
     to.period = rows_[operand.index].period;

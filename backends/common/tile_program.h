@@ -36,7 +36,7 @@ inline constexpr size_t kMostTileArguments = 48;
 
 // Returns whether the lookup has an instruction for each op of an element-wise or fused node, or of
 // a cluster's body, whether there are at most kMostTileArguments inputs and outputs, and whether
-// slices have the iteration shape and rows of at least kShortestSlice elements.
+// slices and what is joined have the iteration shape and rows of at least kShortestSlice elements.
 Support supports_tiles(const Node& node, const InstructionLookup& lookup);
 Support supports_tiles(const Graph& body, const InstructionLookup& lookup);
 
@@ -58,7 +58,7 @@ class TileProgram {
   uint32_t run(void* const* args, int64_t begin, int64_t end) const;
   // Does the same for a rectangle, of whose input 0 only that piece is there: at args[0], with so
   // many elements from row to row. REQUIRES that input 0 has the iteration shape, and as the
-  // following do a program that reads no slices.
+  // following do a program that moves no parts of rows.
   uint32_t run_piece(void* const* args, const TileRectangle& piece, int64_t stride) const;
 
   // Elements [begin, end), of which alone there is room in the outputs, or of which alone input 0
@@ -74,8 +74,8 @@ class TileProgram {
   size_t smallest_register_bytes() const noexcept { return result_registers_ * 8 * widest_; }
 
   int64_t elements() const noexcept { return elements_; }
-  // Returns whether slices of an argument's rows are read where they lie.
-  bool reads_slices() const noexcept { return !slices_.empty(); }
+  // Returns whether parts of an argument's rows are read or written where they lie.
+  bool moves_parts() const noexcept { return !parts_.empty(); }
   // Returns how many ops are computed, where a selection and the comparison that it alone reads are
   // one, and copies made of results.
   size_t instructions() const noexcept { return computed_; }
@@ -94,7 +94,7 @@ class TileProgram {
 
  private:
   // kRow: what all rows of the iteration shape share. kColumn: an argument that has one element for
-  // each row. kSlice: a part of each row of a wider argument. kValue: what a chain hands on.
+  // each row. kPart: a part of each row of a wider argument. kValue: what a chain hands on.
   // kGroup: what chains of one instruction leave for later ones, of the elements that they are at.
   enum class Place : uint8_t {
     kRegister,
@@ -102,13 +102,13 @@ class TileProgram {
     kConstant,
     kRow,
     kColumn,
-    kSlice,
+    kPart,
     kValue,
     kGroup
   };
   struct Operand {
     Place place = Place::kRegister;
-    uint32_t index = 0;  // register, argument, row, slice, group, or byte offset of the constant
+    uint32_t index = 0;  // register, argument, row, part, group, or byte offset of the constant
     size_t element_size = 0;
     bool scalar = false;
     // Set for a register that a load fills from one row for all: the argument that has that row.
@@ -156,7 +156,7 @@ class TileProgram {
     size_t element_size = 0;
     size_t period = 0;  // elements
   };
-  struct Slice {
+  struct Part {
     uint32_t argument = 0;
     int64_t begin = 0, width = 0;  // elements of the argument's rows
   };
@@ -237,7 +237,7 @@ class TileProgram {
   std::vector<Instruction> instructions_;
   std::vector<Step> steps_;
   std::vector<Row> rows_;
-  std::vector<Slice> slices_;
+  std::vector<Part> parts_;
   std::vector<Load> loads_;
   std::vector<char> constants_;
   std::vector<KernelPlan::InPlace> in_place_;

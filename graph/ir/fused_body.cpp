@@ -31,6 +31,26 @@ bool slices_rows(const Node& node) {
          std::equal(to.begin(), to.end() - 1, from.begin());
 }
 
+bool joins_rows(const Node& node) {
+  if (node.has(kElementwise) || !node.has(kMovement) || node.inputs().size() < 2) return false;
+  const Shape& to = node.type().shape;
+  int64_t joined = 0;
+  for (const Value& v : node.inputs()) {
+    const Shape& from = v.shape();
+    if (from.rank() == 0 || from.rank() != to.rank() || v.dtype() != node.type().dtype ||
+        !std::equal(to.begin(), to.end() - 1, from.begin())) {
+      return false;
+    }
+    joined += from.back();
+  }
+  return joined == to.back();
+}
+
+const Shape& iteration_shape(const Graph& body) {
+  const Node& first = body.outputs()[0].node();
+  return joins_rows(first) ? first.input(0).shape() : body.outputs()[0].shape();
+}
+
 bool are_siblings(const Node& a, const Node& b) {
   return a.has(kReduction) && b.has(kReduction) && a.op_name() == b.op_name() &&
          a.attributes() == b.attributes() && a.input(0).type() == b.input(0).type();

@@ -1,7 +1,7 @@
 // FusedBody: the parts of a `fused` node's body. The anchor is its product or reduction, found by
 // trait: it decides how the work is cut. What leads to the anchor is the prologue, what follows the
 // epilogue, which may end in row-wise ops. A body without an anchor is element-wise throughout, but
-// for slices of its inputs' rows. A reduction may have siblings: reductions of the same op over the
+// for slices of its inputs' rows and joins of the rows that it computes. A reduction may have siblings: reductions of the same op over the
 // same axes of operands of the same type, which are computed over one read of what they share.
 // Their results leave as they are. Valid as long as the body is; immutable; any thread.
 #ifndef KEEL_GRAPH_IR_FUSED_BODY_H
@@ -28,6 +28,14 @@ KEEL_API bool gathers_rows(const Node& node);
 // Returns whether the node only moves elements, a part of each row of its one operand, as a slice
 // along the last axis does. Which elements these are is a matter of the op.
 KEEL_API bool slices_rows(const Node& node);
+
+// Returns whether the node only moves elements, all of its operands' rows, which it puts one behind
+// the other, as a concat along the last axis does.
+KEEL_API bool joins_rows(const Node& node);
+
+// Returns the shape whose elements a body without an anchor goes over: that of its first result, or
+// of what that joins.
+KEEL_API const Shape& iteration_shape(const Graph& body);
 
 // Returns whether two reductions differ in nothing but their operand's values.
 KEEL_API bool are_siblings(const Node& a, const Node& b);

@@ -11,7 +11,7 @@
 #include "keel/graph/passes/fuse_clusters.h"
 #include "keel/graph/passes/fuse_order.h"
 #include "keel/graph/passes/fuse_prologues.h"
-#include "keel/graph/passes/fuse_slices.h"
+#include "keel/graph/passes/fuse_rows.h"
 #include "keel/graph/passes/fuse_units.h"
 #include "keel/graph/passes/passes.h"
 #include "keel/graph/passes/shared_bodies.h"
@@ -87,7 +87,7 @@ class Fuser {
         clustered_(from, bodies_, report),
         units_(clustered_.units()),
         groups_(units_, bodies_, report),
-        slices_(units_, groups_, bodies_) {}
+        rows_(units_, groups_, bodies_) {}
 
   void run() {
     rewriter_.clone_inputs();
@@ -108,8 +108,8 @@ class Fuser {
   // ---- rewriting
 
   void emit_unit(uint32_t unit) {
-    if (slices_.is_read(unit)) return;
-    if (const FusedNode* with_slices = slices_.fused(unit)) return emit_fused(*with_slices);
+    if (rows_.is_moved(unit)) return;
+    if (const FusedNode* with_rows = rows_.fused(unit)) return emit_fused(*with_rows);
     if (units_.nodes(unit).size() == 1) return emit_node(units_.first(unit));
     FusedNode& fused = clustered_.fused(unit);
     Values stored;
@@ -160,7 +160,7 @@ class Fuser {
   bool together(const Node& a, const Node& b) const {
     const uint32_t from = units_.of(a), to = units_.of(b);
     const uint32_t group = groups_.group_of(from);
-    return from == to || groups_.is_loaded(from) || slices_.is_read(from) ||
+    return from == to || groups_.is_loaded(from) || rows_.is_moved(from) || rows_.is_moved(to) ||
            clustered_.clusters().together(a.id(), b.id()) ||
            (group != FuseUnits::kNone && group == groups_.group_of(to));
   }
@@ -184,8 +184,10 @@ class Fuser {
   }
 
   std::string why_apart(const Node& producer, const Node& consumer) const {
-    if (const std::string why = slices_.why_apart(units_.of(producer)); !why.empty())
-      return "the backend declines: " + why;
+    for (const Node* node : {&producer, &consumer}) {
+      if (const std::string why = rows_.why_apart(units_.of(*node)); !why.empty())
+        return "the backend declines: " + why;
+    }
     const Clusters& clusters = clustered_.clusters();
     for (const Node* node : {&producer, &consumer}) {
       if (clusters.cluster_of[node->id()] != Clusters::kNone) continue;
@@ -210,7 +212,7 @@ class Fuser {
   ClusteredUnits clustered_;
   const FuseUnits& units_;
   AnchorGroups groups_;
-  ReadSlices slices_;
+  MovedRows rows_;
 };
 
 }  // namespace

@@ -119,22 +119,22 @@ Split by_chunks(const Preset& preset, const AnchoredNode& fused, const ReducePla
   return split;
 }
 
-// The values that an element-wise node loads, by their types.
-struct Loads {
+// The values that an element-wise node loads or stores, by their types.
+struct Transfers {
   std::vector<Type> types;
-  int64_t narrowest = 0;  // bytes of the shortest row of a slice; 0: there are no slices
+  int64_t narrowest = 0;  // bytes of the shortest part of a row; 0: rows are moved whole
+
+  void add_part(const Type& type) {
+    const int64_t row = type.shape.back() * size_in_bytes(type.dtype);
+    narrowest = narrowest == 0 ? row : std::min(narrowest, row);
+    types.push_back(type);
+  }
 };
 
 // Inputs whose rows are sliced are not loaded themselves, but each of their slices.
-Loads loads_of(const Node& node) {
-  Loads loads;
-  const TileNodes cluster = tile_nodes_of(node);
-  for (const RowSlice& slice : cluster.slices) {
-    const Type& type = slice.value.type();
-    const int64_t row = type.shape.back() * size_in_bytes(type.dtype);
-    loads.narrowest = loads.narrowest == 0 ? row : std::min(loads.narrowest, row);
-    loads.types.push_back(type);
-  }
+Transfers loads_of(const TileNodes& cluster) {
+  Transfers loads;
+  for (const RowSlice& slice : cluster.slices) loads.add_part(slice.value.type());
   for (const Value& v : cluster.inputs) {
     const auto is_sliced = [&](const RowSlice& slice) { return slice.of == v; };
     if (std::none_of(cluster.slices.begin(), cluster.slices.end(), is_sliced))
@@ -143,17 +143,32 @@ Loads loads_of(const Node& node) {
   return loads;
 }
 
+// Each part of the rows that an output joins is stored by itself.
+Transfers stores_of(const TileNodes& cluster) {
+  Transfers stores;
+  for (const ClusterResult& result : cluster.results) {
+    const Type type{result.value.dtype(), cluster.shape};
+    if (result.is_part)
+      stores.add_part(type);
+    else
+      stores.types.push_back(type);
+  }
+  return stores;
+}
+
 }  // namespace
 
 Split tile_work(const Preset& preset, const AnchoredNode& anchored) {
   const Node& node = anchored.node();
   const std::vector<const Node*> instructions =
       node.bodies().empty() ? std::vector{&node} : instructions_of(anchored.epilogue());
-  const Loads loads = loads_of(node);
-  VectorWork work = element_work(preset, instructions, loads.types, node.types().to_vector(),
-                                 node.type().shape.num_elements());
-  // Transfers of a task have one length of rows.
+  const TileNodes cluster = tile_nodes_of(node);
+  const Transfers loads = loads_of(cluster), stores = stores_of(cluster);
+  VectorWork work =
+      element_work(preset, instructions, loads.types, stores.types, cluster.shape.num_elements());
+  // Loads of a task have one length of rows, and so have stores.
   work.row_in = loads.narrowest;
+  work.row_out = stores.narrowest;
   return as_tiles(std::move(work));
 }
 

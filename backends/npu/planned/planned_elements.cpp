@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "keel/backends/common/tile_nodes.h"
 #include "keel/backends/common/vector/element_kernels.h"
 #include "keel/backends/npu/kernels/element_work.h"
 #include "keel/backends/npu/kernels/planned_entry.h"
@@ -35,15 +36,14 @@ class PlannedElements final : public CoreRun {
 };
 
 TilePlan tiles(const PlannedRequest& request) {
-  const Node& node = request.anchored.node();
   return plan_elements(request.launch.split.work, request.launch.price.block_dim,
-                       node.type().shape.num_elements());
+                       tile_nodes_of(request.anchored.node()).shape.num_elements());
 }
 
 PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
   const Node& node = request.anchored.node();
   TileProgram program(node, vector::instruction_lookup(request.preset->saturate_f16));
-  if (program.reads_slices()) return {nullptr, "slices of an operand's rows are not brought alone"};
+  if (program.moves_parts()) return {nullptr, "parts of rows are not brought alone"};
   std::vector<BroughtOperand> inputs, outputs;
   for (size_t i = 0; i < node.inputs().size(); ++i) inputs.push_back({i, node.input(i).type()});
   for (size_t i = 0; i < node.types().size(); ++i) {

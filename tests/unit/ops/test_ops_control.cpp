@@ -141,7 +141,7 @@ TEST_CASE("fused demands element-wise ops around at most one anchor") {
                               [](const Values& v) {
                                 return Values{exp(transpose(v[0], {1, 0}))};
                               }),
-                 "element-wise ops and slices of inputs' rows"));
+                 "element-wise ops, slices of inputs' rows and joins of results"));
   CHECK(refused_body({matrix}, [](const Values& v) {
           return Values{exp(slice(v[0], {0, 1}, {3, 3}))};
         }).empty());
@@ -153,6 +153,30 @@ TEST_CASE("fused demands element-wise ops around at most one anchor") {
                                 return Values{exp(slice(v[0] + v[0], {0, 1}, {3, 3}))};
                               }),
                  "got 'slice'"));
+  CHECK(refused_body({matrix}, [](const Values& v) {
+          const Value y = exp(v[0]);
+          return Values{concat({y, -y}, 1), y};
+        }).empty());
+  CHECK(contains(refused_body({matrix},
+                              [](const Values& v) {
+                                return Values{concat({exp(v[0]), v[0]}, 1)};
+                              }),
+                 "got 'concat' of what 'input' gives"));
+  CHECK(contains(refused_body({matrix},
+                              [](const Values& v) {
+                                return Values{exp(concat({exp(v[0]), -v[0]}, 1))};
+                              }),
+                 "got 'concat' that 'exp' reads"));
+  CHECK(contains(refused_body({matrix},
+                              [](const Values& v) {
+                                return Values{exp(v[0]), concat({exp(v[0]), -v[0]}, 0)};
+                              }),
+                 "got 'concat'"));
+  CHECK(contains(refused_body({matrix, {f32, {4}}},
+                              [](const Values& v) {
+                                return Values{exp(v[0]), concat({exp(v[1]), -v[1]}, 0)};
+                              }),
+                 "outputs of 12 elements"));
   CHECK(contains(refused_body({matrix}, [](const Values& v) { return Values{softmax(v[0])}; }),
                  "row-wise ops behind a product only"));
   CHECK(
