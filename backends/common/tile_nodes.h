@@ -32,7 +32,7 @@ struct RowSlice {
   int64_t begin = 0;
 };
 
-// What is stored to an output, behind views and broadcasts: a value that is the output, or becomes
+// A value, behind views and broadcasts, that is stored to an output: it is the output, or becomes
 // the part of each of its rows that begins at element `begin`, where the output joins several.
 struct ClusterResult {
   Value value;

@@ -14,15 +14,19 @@ namespace {
 
 constexpr const char* kDiverged = "STATES_DIVERGED";
 
-// In the order of their names, so that keel/step goes before keel/updates, which follows it where
-// it is written.
+// keel/step goes ahead, since counts of updates and of skipped steps begin anew where it is
+// written; the others go in the order of their names.
 Values states_to_send(const Graph& graph, bool trainable_only) {
   Values states;
   for (const Value& state : graph.states()) {
     if (!trainable_only || state.node().as<StateAttributes>().trainable) states.push_back(state);
   }
+  const auto place = [](const Value& state) {
+    const std::string& name = name_of(state.node());
+    return std::pair(name != kStepState, name);
+  };
   std::sort(states.begin(), states.end(),
-            [](const Value& a, const Value& b) { return name_of(a.node()) < name_of(b.node()); });
+            [&](const Value& a, const Value& b) { return place(a) < place(b); });
   return states;
 }
 

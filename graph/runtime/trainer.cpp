@@ -20,6 +20,7 @@
 #include "keel/graph/runtime/session_state.h"
 #include "keel/graph/runtime/step_dump.h"
 #include "keel/graph/runtime/train_options_check.h"
+#include "keel/graph/runtime/trained_on.h"
 #include "keel/graph/runtime/validation_run.h"
 
 namespace keel {
@@ -65,29 +66,8 @@ void take_over(std::optional<int64_t> saved, AcceleratedTraining& training) {
   if (saved || training.switched_at != 0) training.switched_at = saved;
 }
 
-constexpr const char* kBackend = "backend";  // these two in a saved file as well
-constexpr const char* kIsa = "isa";
-
-std::string isa_of(const Device& device) {
-  const std::vector<DeviceInfo> devices = device.backend().devices();
-  for (const auto& [name, value] : devices.at(static_cast<size_t>(device.index())).properties) {
-    if (name == kIsa) return value;
-  }
-  return "";
-}
-
-// Results are bit-equal on one backend and one instruction set.
-void tell_of_other_machine(const std::map<std::string, std::string>& saved, const Device& device,
-                           const std::string& path) {
-  const auto backend = saved.find(kBackend), isa = saved.find(kIsa);
-  if (backend == saved.end() || isa == saved.end()) return;
-  const std::string here = device.backend().name(), here_isa = isa_of(device);
-  if (backend->second == here && isa->second == here_isa) return;
-  const auto name = [](const std::string& of, const std::string& with) {
-    return of + (with.empty() ? "" : " (" + with + ")");
-  };
-  log_warn(path + " was trained on " + name(backend->second, isa->second) + ", and this is " +
-           name(here, here_isa) + ": from here on the last bits may differ");
+bool is_best(const TrainReport& report, int64_t step) {
+  return report.best && report.best->step == step;
 }
 
 // Ascend changes where a launch ends, and warns where that is not the step that was meant.
@@ -172,8 +152,7 @@ void Trainer::add_place(std::map<std::string, std::string>& metadata, CallSite s
     const auto value = static_cast<uint64_t>(session_.read(seed, site).item<int64_t>());
     metadata["seed"] = std::to_string(value);
   }
-  metadata[kBackend] = session_.device(site).backend().name();
-  metadata[kIsa] = isa_of(session_.device(site));
+  add_trained_on(session_.device(site), metadata);
 }
 
 void Trainer::save(const std::string& path, std::map<std::string, std::string> metadata,
@@ -205,7 +184,7 @@ std::map<std::string, std::string> Trainer::resume(const std::string& path, Call
     open(there);
     auto metadata = session_.load(file, site);
     if (fast_ != nullptr) take_over(switched_at, fast_->training);
-    tell_of_other_machine(metadata, session_.device(site), file);
+    warn_of_other_machine(metadata, session_.device(site), file);
     resumed_from_ = file;
     return metadata;
   } catch (const Error& error) {
@@ -368,7 +347,7 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
       if (validation.due(step, target) && validation.measure(session, cursor_, report))
         report.stopped_early = true;
       run_hooks(options, step, report);
-      checkpoints.after(step, report.best && report.best->step == step);
+      checkpoints.after(step, is_best(report, step));
     }
     if (others_know_) break;
   }
@@ -376,6 +355,10 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
   if (step < target && report.steps > 0 && !report.cancelled) {
     look(was_fast, {}, true);
     dump.settle();
+    if (agreement_ == nullptr && validation.misses(step)) {
+      static_cast<void>(validation.measure(session, cursor_, report));
+      checkpoints.after(step, is_best(report, step));
+    }
   }
   // A request to stop that comes with or after the last step cut nothing short, so the training did
   // not stop early.

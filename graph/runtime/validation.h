@@ -30,7 +30,8 @@ struct ValidationOptions {
   // is never the best.
   std::function<double()> measure = {};
   // How often: after each multiple of n steps, or, for 0, at the end of each epoch; in any case
-  // when the last step is done.
+  // when the last step is done, but for a training that was asked to stop from outside, and for one
+  // of several ranks that ends early, each of which may have a reason of its own.
   int64_t every_n_steps = 0;
   bool larger_is_better = true;
   // The best is one that is better than the best before by more than this, which is not negative.

@@ -82,6 +82,7 @@ bool ValidationRun::better(double value) const {
 
 bool ValidationRun::measure(SessionState& session, const Cursor& cursor, TrainReport& report) {
   ValidationResult result{.step = session.store.step(), .value = options_->measure()};
+  measured_at_ = result.step;
   result.best = better(result.value);
   if (result.best) {
     best_ = ValidationBest{.value = result.value, .step = result.step};

@@ -27,6 +27,8 @@ class ValidationRun {
   // The first step behind `step` after which it is due; `target` where there is none before.
   int64_t next(int64_t step, int64_t target) const;
   bool due(int64_t step, int64_t target) const;
+  // Whether it measures, and has not yet measured behind this step.
+  bool misses(int64_t step) const { return options_ != nullptr && measured_at_ != step; }
   // Measures; what came of it goes to the report. Whether the training ends.
   bool measure(SessionState& session, const Cursor& cursor, TrainReport& report);
   // Writes the states of the best where those of the session are later ones; the cursor that
@@ -40,7 +42,8 @@ class ValidationRun {
   const ValidationOptions* options_ = nullptr;
   int64_t period_ = 0;
   std::optional<ValidationBest> best_;
-  int64_t since_ = 0;   // measurements behind the best, or all where none was one
+  int64_t since_ = 0;  // measurements behind the best, or all where none was one
+  std::optional<int64_t> measured_at_;
   StateValues states_;  // of the best, where they are kept
   Cursor cursor_;       // likewise
   CallSite site_;

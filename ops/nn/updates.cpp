@@ -54,6 +54,7 @@ class MicroBatches {
     const Value now = add(before, 1, site);
     result.complete = greater_equal(now, count, site);
     keep(before, now);
+    if (options.sound.valid()) count_unsound(options.sound);
   }
 
   Value mean_of_gradient(Value gradient, const Value& state) {
@@ -62,11 +63,28 @@ class MicroBatches {
   Value mean_of_loss(Value loss) { return mean_of(loss, prefix_ + "accumulated/loss"); }
 
  private:
+  void count_unsound(Value sound) {
+    sound_ = require_root_value(Operand(sound, site_), "accumulate_gradients", "sound", site_);
+    if (sound_.type() != Type{boolean, {}}) {
+      throw Error({.op = "accumulate_gradients",
+                   .argument = "sound",
+                   .expected = to_string(Type{boolean, {}}),
+                   .got = to_string(sound_.type()),
+                   .site = site_});
+    }
+    const Value before = state(prefix_ + "accumulated/unsound", {i64, {}});
+    const Value now = add(before, cast(logical_not(sound_, site_), i64, site_), site_);
+    result_.sound = equal(now, 0, site_);
+    keep(before, now);
+  }
+
   // The mean of `value` in the step that completes the update.
   Value mean_of(Value value, const std::string& name) {
     const DType dtype = memory_dtype(value.dtype());
     const Value before = state(name, {dtype, value.shape()});
-    const Value now = add(before, cast(Operand(value, site_), dtype, site_), site_);
+    Value added = cast(Operand(value, site_), dtype, site_);
+    if (sound_.valid()) added = select(sound_, added, zero_of(dtype), site_);
+    const Value now = add(before, added, site_);
     keep(before, now);
     return cast(div(now, count_, site_), value.dtype(), site_);
   }
@@ -74,15 +92,17 @@ class MicroBatches {
     return remembered(graph_, "accumulate_gradients", name, zeros(type.shape, type.dtype),
                       "give each of them an AccumulateOptions::name of its own", site_);
   }
+  Value zero_of(DType dtype) { return graph_.constant(Tensor::full(dtype, {}, 0), site_); }
   void keep(Value before, Value now) {
-    const Value zero = graph_.constant(Tensor::full(now.dtype(), {}, 0), site_);
-    result_.update.assignments.push_back({before, select(result_.complete, zero, now, site_)});
+    result_.update.assignments.push_back(
+        {before, select(result_.complete, zero_of(now.dtype()), now, site_)});
   }
 
   Graph& graph_;
   double count_;
   std::string prefix_;
   Accumulated& result_;
+  Value sound_;
   CallSite site_;
 };
 

@@ -45,6 +45,9 @@ struct Accumulated {
   Values means;
   Value loss;      // likewise, f32; invalid where none was given
   Value complete;  // bool scalar: whether this step's micro-batch is the last one
+  // Bool scalar: whether all micro-batches of this update were sound so far; invalid where nothing
+  // says which ones are. The means of others are of the sound ones alone, and of no use.
+  Value sound;
   // The next values of the sums and of their count, which every step needs.
   Update update;
 };
@@ -53,11 +56,16 @@ struct AccumulateOptions {
   // "<name>/accumulated/micro_batches", "<name>/accumulated/loss", "<state>/<name>/gradient_sum".
   // Empty: the states have the names below.
   std::string name;
+  // A bool scalar of the step, such as LossScaler::finite: where it is false, the gradients and the
+  // loss of this micro-batch are not added, so that the sums stay numbers. Invalid: all are added.
+  Value sound = {};
 };
 // Keeps the sum of each gradient in a state "<state>/gradient_sum" of f32 (of f64 gradients, f64),
-// and how many there are in "accumulated/micro_batches". They are saved, so a training may be
-// stopped and resumed between micro-batches. Throws Error for micro_batches < 1, for gradients that
-// are not one for each state, of its type, and where the graph has states of these names.
+// and how many there are in "accumulated/micro_batches"; how many of these were not sound, where
+// that is said, in "accumulated/unsound". They are saved, so a training may be stopped and resumed
+// between micro-batches. Throws Error for micro_batches < 1, for gradients that are not one for
+// each state, of its type, for a `sound` that is no bool scalar, and where the graph has states of
+// these names.
 KEEL_API Accumulated accumulate_gradients(const Values& states, const Values& gradients,
                                           int64_t micro_batches,
                                           const AccumulateOptions& options = {},

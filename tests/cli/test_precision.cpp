@@ -350,6 +350,53 @@ TEST_CASE("train: mixed_fp16 scales by default and with micro batches and others
   CHECK(contains(refusal({"train", "--loss-scale", "exponential,1,0"}, 2), "--loss-scale"));
 }
 
+TEST_CASE("train: a file of a step whose update a micro-batch has spoilt is one to go on from") {
+  const Words words = {"--model",      "mlp",
+                       "--precision",  "mixed_fp16",
+                       "--loss-scale", "exponential,16777216,6,1,2,0.5",
+                       "--accumulate", "4"};
+  const auto run = [&](const Words& more) {
+    Words all = words;
+    all.insert(all.end(), more.begin(), more.end());
+    return train(all);
+  };
+  const Trained whole = run({"--steps", "40"});
+  CHECK(whole.summary.at("skipped_steps") >= 1);
+  CHECK(whole.summary.at("updates_applied") >= 1);
+  const TempFolder files;
+  const std::string file = files.file("states");
+  const Trained first = run({"--steps", "2", "--save", file});
+  CHECK(!first.summary.contains("non_finite_state"));
+  const ToolResult resumed = run_tool(
+      {"train", "--quiet", "--resume", file, "--steps", "40", "--summary", files.file("summary")});
+  REQUIRE_MESSAGE(resumed.exit_code == 0, resumed.err);
+  CHECK(read_json(files.file("summary")).at("state_sha256") == whole.summary.at("state_sha256"));
+}
+
+TEST_CASE("train: running statistics of a micro-batch that overflowed are left out") {
+  const TempFolder files;
+  std::ofstream table(files.file("rows.csv"));
+  table << "a,b,c,d,y\n";
+  for (int row = 0; row < 64; ++row) {
+    // The squares of one row's numbers are no f16.
+    const double scale = row == 23 ? 3e7 : 1;
+    for (int column = 1; column <= 4; ++column) table << scale * std::sin(row * column + 1) << ",";
+    table << row % 2 << "\n";
+  }
+  table.close();
+  for (const char* micro_batches : {"1", "4"}) {
+    CAPTURE(micro_batches);
+    const std::string summary = files.file("summary");
+    const ToolResult result =
+        run_tool({"train", "--quiet", "--model", "resnet", "--data", files.file("rows.csv"),
+                  "--label", "y", "--batch", "8", "--epochs", "2", "--precision", "mixed_fp16",
+                  "--accumulate", micro_batches, "--summary", summary});
+    REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+    CHECK(read_json(summary).at("skipped_steps") >= 1);
+    CHECK(!read_json(summary).contains("non_finite_state"));
+  }
+}
+
 TEST_CASE("train: an accelerated training changes its precision at one step and says so") {
   const auto run = [&](const Words& more) {
     Words words = {"--model", "mlp", "--steps", "20", "--accelerate-train-mode", "fast|step|0.5"};

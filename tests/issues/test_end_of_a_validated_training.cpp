@@ -1,7 +1,7 @@
 // What a validated training ends with: its best states came back with another count of updates, or
 // not at all where they were the first ones; patience waited for ever for a first number, and a
-// training that had done all its steps was called stopped. An evaluation began where an open feeder
-// stood.
+// training that had done all its steps was called stopped; one that ended early threw its last
+// steps away unseen. An evaluation began where an open feeder stood.
 #include <cmath>
 #include <limits>
 
@@ -111,6 +111,47 @@ TEST_CASE("a training that did all its steps was not stopped early") {
   report = patient(7);
   CHECK(report.steps == 6);
   CHECK(report.stopped_early);
+}
+
+TEST_CASE("a training that ends early is judged at its last step") {
+  const auto fit = [](int64_t elements, const TrainOptions& given, double stop_at = 1e9) {
+    HalvingModel m;
+    Session session(m.graph, device("ref"));
+    const Value stop = greater(max(m.x), static_cast<float>(stop_at));
+    Trainer trainer(session, {.update = m.update,
+                              .fetches = {m.total},
+                              .source = halving_feeder(device("ref"), elements),
+                              .stop_when = stop});
+    TrainOptions options = given;
+    options.steps = 40;
+    // The later, the better.
+    options.validation =
+        ValidationOptions{.measure = [&] { return static_cast<double>(session.step()); },
+                          .every_n_steps = 10,
+                          .keep_best = true};
+    TrainReport report = trainer.fit(options);
+    CHECK(report.best->step == session.step());
+    return report;
+  };
+  const auto judged_at = [](const TrainReport& report) {
+    std::vector<int64_t> steps;
+    for (const ValidationResult& result : report.validations) steps.push_back(result.step);
+    return steps;
+  };
+  using Steps = std::vector<int64_t>;
+  CHECK(judged_at(fit(25, {})) == Steps{10, 20, 25});
+  CHECK(judged_at(fit(20, {})) == Steps{10, 20});
+  const auto stop_at = [](int64_t step) {
+    TrainOptions options;
+    options.every_n_steps.push_back(
+        {.n = step, .hook = [](int64_t) { return LoopControl::kStop; }});
+    return options;
+  };
+  CHECK(judged_at(fit(1000, stop_at(15))) == Steps{10, 15});
+  CHECK(judged_at(fit(1000, stop_at(10))) == Steps{10});
+  // Step n has x = n - 1, and the step that stops the loop is done.
+  CHECK(judged_at(fit(1000, {}, 11.5)) == Steps{10, 13});
+  CHECK(judged_at(fit(1000, {}, 3.5)) == Steps{5});
 }
 
 TEST_CASE("an evaluation begins at the beginning where its feeder is open further on") {

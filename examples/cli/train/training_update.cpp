@@ -1,7 +1,6 @@
 #include "cli/train/training_update.h"
 
 #include <algorithm>
-#include <cmath>
 #include <fnmatch.h>
 #include <utility>
 
@@ -265,10 +264,13 @@ class UpdateParts {
     if (flags_.accumulate == 1) {
       result.update = averaged(optimizer.apply(states_, clipped(gradients, flags_), loss_));
     } else {
-      const auto gathered =
-          keel::accumulate_gradients(states_, gradients, loss_, flags_.accumulate);
+      const auto gathered = keel::accumulate_gradients(states_, gradients, loss_, flags_.accumulate,
+                                                       {.sound = finite_});
       complete_ = gathered.complete;
-      if (scaler_) finite_ = keel::all_finite(gathered.means);
+      if (scaler_) {
+        keep_statistics_where(finite_);
+        finite_ = keel::logical_and(gathered.sound, keel::all_finite(gathered.means));
+      }
       result.update =
           averaged(optimizer.apply(states_, clipped(gathered.means, flags_), gathered.loss));
       result.update = keel::apply_if(applied(), result.update);
@@ -286,16 +288,10 @@ class UpdateParts {
   }
 
  private:
-  // Gradients of a micro-batch that overflowed are NaN, so that their sum is known for bad.
   keel::Values unscaled_gradients() {
     if (!scaler_) return keel::gradients(loss_, states_);
     keel::Values gradients = scaler_->unscaled(keel::gradients(scaler_->scaled(loss_), states_));
     finite_ = scaler_->finite(gradients);
-    return known_for_bad(std::move(gradients));
-  }
-  keel::Values known_for_bad(keel::Values gradients) const {
-    if (flags_.accumulate == 1) return gradients;
-    for (keel::Value& g : gradients) g = keel::select(finite_, g, std::nanf(""));
     return gradients;
   }
 
@@ -306,7 +302,13 @@ class UpdateParts {
     loss_ = global.loss;
     finite_ = global.finite;
     statistics_ = global.statistics;
-    return scaler_ ? known_for_bad(global.gradients) : global.gradients;
+    return global.gradients;
+  }
+
+  // Every micro-batch moves the running statistics, which apply_if would count as updates.
+  void keep_statistics_where(const keel::Value& finite) {
+    for (keel::Assignment& a : statistics_.assignments)
+      a.next = keel::select(finite, a.next, a.state);
   }
 
   // Has the update applied where it is sound.

@@ -29,7 +29,7 @@ using testing::run_case;
 using testing::StepCase;
 using testing::tasks_with_checked_bits;
 
-// What an lstm hands back: gradients of four gates side by side, which products read, and one that
+// An lstm hands this back: gradients of four gates side by side, which products read, and one that
 // is read by itself.
 std::pair<Update, Values> gradients_of_gates(Graph& g, int64_t rows, int64_t size) {
   const Value gates = square(g.input("gates", f32, {rows, 4 * size}));
@@ -151,7 +151,7 @@ TEST_CASE("tile joins: strict runs give the same bits") {
   CHECK(all_equal(checked.run(fetches, feeds), plain.run(fetches, feeds)));
 }
 
-// What a fused body that fuse did not make may join: rows that it reads, or that all rows share.
+// A fused body that fuse did not make may join rows that it reads, or that all rows share.
 TEST_CASE("tile joins: rows of inputs and constants are copied to their place") {
   Graph body;
   const Shape one{5, 64};
