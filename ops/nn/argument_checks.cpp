@@ -4,6 +4,7 @@
 #include <string>
 
 #include "keel/core/base/printable.h"
+#include "keel/core/tensor/tensor.h"
 #include "keel/graph/ir/graph.h"
 
 namespace keel {
@@ -23,14 +24,27 @@ void require_fraction(double value, const char* who, const char* option, CallSit
   require_option(value >= 0 && value < 1, who, option, "a number in [0, 1)", value, site);
 }
 
-void require_not_negative(double value, const char* who, const char* option, CallSite site) {
-  require_option(std::isfinite(value) && value >= 0, who, option, "a finite number >= 0", value,
-                 site);
-}
-
 void require_positive(double value, const char* who, const char* option, CallSite site) {
   require_option(std::isfinite(value) && value > 0, who, option, "a finite number > 0", value,
                  site);
+}
+
+double require_fits(DType dtype, double value, const char* who, const char* option, CallSite site) {
+  const double rounded = Tensor::full(dtype, {}, value).at(0);
+  const std::string expected = std::string("a finite number that fits ") + name_of(dtype);
+  require_option(std::isfinite(rounded), who, option, expected.c_str(), value, site);
+  return rounded;
+}
+
+void require_not_negative_f32(double value, const char* who, const char* option, CallSite site) {
+  require_option(std::isfinite(value) && value >= 0, who, option, "a finite number >= 0", value,
+                 site);
+  require_fits(f32, value, who, option, site);
+}
+
+void require_positive_f32(double value, const char* who, const char* option, CallSite site) {
+  require_positive(value, who, option, site);
+  require_fits(f32, value, who, option, site);
 }
 
 Value require_root_value(const Operand& operand, const char* who, const char* argument,

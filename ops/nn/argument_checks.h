@@ -13,10 +13,13 @@ void require_option(bool ok, const char* who, const char* option, const char* ex
                     CallSite site);
 // In [0, 1).
 void require_fraction(double value, const char* who, const char* option, CallSite site);
-// Finite and >= 0.
-void require_not_negative(double value, const char* who, const char* option, CallSite site);
 // Finite and > 0.
 void require_positive(double value, const char* who, const char* option, CallSite site);
+// Finite as an element of that dtype, too. Returns it so rounded.
+double require_fits(DType dtype, double value, const char* who, const char* option, CallSite site);
+// Rates, factors and what else a step computes with in f32: finite there, and >= 0 or > 0.
+void require_not_negative_f32(double value, const char* who, const char* option, CallSite site);
+void require_positive_f32(double value, const char* who, const char* option, CallSite site);
 
 // The operand as a value of the root graph, where states are.
 Value require_root_value(const Operand& operand, const char* who, const char* argument,

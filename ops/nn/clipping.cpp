@@ -58,7 +58,11 @@ Value norm_in(DType dtype, const Values& gradients, CallSite site) {
     const Value up = power(range.scale), down = power(-range.scale);
     const Value small = less(sums[0], 1, site);
     const Value sum = sum_of_squares(gradients, dtype, select(small, up, down, site), site);
-    return Values{mul(sqrt(sum, site), select(small, down, up, site), site)};
+    // At 0 no direction is better than another, so the slope is 0 there, as that of stddev is: the
+    // infinite one of the root is not asked for.
+    const Value flat = equal(sum, 0, site);
+    const Value root_of_sum = select(flat, 0, sqrt(select(flat, 1, sum, site), site), site);
+    return Values{mul(root_of_sum, select(small, down, up, site), site)};
   };
   return cond(exact, {Operand(plain, site)}, root, scaled_root, site)[0];
 }
@@ -69,38 +73,69 @@ double largest_of(DType dtype) {
   return dtype == f32 ? std::numeric_limits<float>::max() : std::numeric_limits<double>::max();
 }
 
+// Throws Error for a limit that elements of that dtype have as 0.
+void require_not_zero_in(DType dtype, double limit, const char* who, const char* argument,
+                         const char* fix, CallSite site) {
+  if (Tensor::full(dtype, {}, limit, site).at(0) != 0) return;
+  throw Error({.op = who,
+               .argument = argument,
+               .expected = std::string("a number that is not 0 in ") + name_of(dtype),
+               .got = printable(limit),
+               .fix = fix,
+               .site = site});
+}
+
 // The limit as elements of that dtype can have it.
 double limit_in(DType dtype, double limit, CallSite site) {
-  const double rounded = Tensor::full(dtype, {}, limit, site).at(0);
-  if (rounded == 0) {
-    throw Error({.op = "clip_by_value",
-                 .argument = "limit",
-                 .expected = std::string("a number that is not 0 in ") + name_of(dtype),
-                 .got = printable(limit),
-                 .fix = "give a larger limit, or cast the gradients to f32",
+  require_not_zero_in(dtype, limit, "clip_by_value", "limit",
+                      "give a larger limit, or cast the gradients to f32", site);
+  return std::isinf(Tensor::full(dtype, {}, limit, site).at(0)) ? largest_of(dtype) : limit;
+}
+
+// Returns the dtype that a norm of the gradients is computed in. Throws Error where there are none.
+DType dtype_of_norm(const char* who, const Values& gradients, CallSite site) {
+  DType dtype = f32;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    const std::string argument = "gradient " + std::to_string(i);
+    const Value g = require_value(Operand(gradients[i], site), who, argument.c_str());
+    if (g.dtype() == f64) dtype = f64;
+  }
+  if (!gradients.empty()) return dtype;
+  throw Error({.op = who, .expected = "at least one gradient", .got = "none", .site = site});
+}
+
+// Integers scaled to a norm would be cut to 0.
+void require_float_gradients(const char* who, const Values& gradients, CallSite site) {
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (is_float(gradients[i].dtype())) continue;
+    throw Error({.op = who,
+                 .argument = "gradient " + std::to_string(i),
+                 .expected = "a float dtype",
+                 .got = name_of(gradients[i].dtype()),
+                 .fix = "convert it with cast(x, dtype)",
                  .site = site});
   }
-  return std::isinf(rounded) ? largest_of(dtype) : limit;
+}
+
+void require_max_norm(const char* who, DType dtype, double max_norm, CallSite site) {
+  require_positive(max_norm, who, "max_norm", site);
+  require_not_zero_in(dtype, max_norm, who, "max_norm",
+                      "give a larger one, or cast the gradients to f64", site);
+  require_fits(dtype, max_norm, who, "max_norm", site);
 }
 
 }  // namespace
 
 Value global_norm(const Values& gradients, CallSite site) {
-  DType dtype = f32;
-  for (size_t i = 0; i < gradients.size(); ++i) {
-    const std::string argument = "gradient " + std::to_string(i);
-    const Value g = require_value(Operand(gradients[i], site), "global_norm", argument.c_str());
-    if (g.dtype() == f64) dtype = f64;
-  }
-  if (gradients.empty())
-    throw Error(
-        {.op = "global_norm", .expected = "at least one gradient", .got = "none", .site = site});
-  return norm_in(dtype, gradients, site);
+  return norm_in(dtype_of_norm("global_norm", gradients, site), gradients, site);
 }
 
 Values clip_by_global_norm(const Values& gradients, double max_norm, CallSite site) {
-  require_positive(max_norm, "clip_by_global_norm", "max_norm", site);
-  const Value norm = global_norm(gradients, site);
+  const char* who = "clip_by_global_norm";
+  const DType dtype = dtype_of_norm(who, gradients, site);
+  require_float_gradients(who, gradients, site);
+  require_max_norm(who, dtype, max_norm, site);
+  const Value norm = norm_in(dtype, gradients, site);
   const Value scale = div(Operand(max_norm, site), maximum(norm, max_norm, site), site);
   Values clipped;
   for (const Value& g : gradients) {

@@ -1,6 +1,5 @@
 #include "keel/ops/nn/loss_scale.h"
 
-#include <cmath>
 #include <utility>
 
 #include "keel/core/base/error.h"
@@ -18,7 +17,8 @@ namespace keel {
 namespace {
 
 constexpr const char* kWho = "LossScaler";
-constexpr double kMostScale = 3.4e38;  // of the rule; the largest f32 is a little more
+constexpr double kMostScale = 3.4e38;  // the largest f32 is a little more
+constexpr const char* kScales = "at least 1, at most 3.4e38";
 
 // Nodes that are built meanwhile lie in this scope, and compute in their own dtypes.
 class OwnScope {
@@ -32,8 +32,8 @@ class OwnScope {
 };
 
 void check(const FixedLossScale& rule, CallSite site) {
-  require_option(std::isfinite(rule.scale) && rule.scale >= 1, kWho, "scale", "at least 1",
-                 rule.scale, site);
+  require_option(rule.scale >= 1 && rule.scale <= kMostScale, kWho, "scale", kScales, rule.scale,
+                 site);
 }
 
 void check(const ExponentialLossScale& rule, CallSite site) {
@@ -41,12 +41,12 @@ void check(const ExponentialLossScale& rule, CallSite site) {
     require_option(ok, kWho, option, expected, got, site);
   };
   require(rule.init_loss_scale >= 1 && rule.init_loss_scale <= kMostScale, "init_loss_scale",
-          "1 to 3.4e38", rule.init_loss_scale);
+          kScales, rule.init_loss_scale);
   require(rule.incr_every_n_steps >= 1, "incr_every_n_steps", "at least 1",
           static_cast<double>(rule.incr_every_n_steps));
   require(rule.decr_every_n_nan_or_inf >= 1, "decr_every_n_nan_or_inf", "at least 1",
           static_cast<double>(rule.decr_every_n_nan_or_inf));
-  require(std::isfinite(rule.incr_ratio) && rule.incr_ratio >= 1, "incr_ratio", "at least 1",
+  require(rule.incr_ratio >= 1 && rule.incr_ratio <= kMostScale, "incr_ratio", kScales,
           rule.incr_ratio);
   require(rule.decr_ratio > 0 && rule.decr_ratio < 1, "decr_ratio", "between 0 and 1",
           rule.decr_ratio);
@@ -75,6 +75,9 @@ LossScaler::LossScaler(Graph& graph, const LossScale& scale, std::string name, C
 Value LossScaler::scaled(Operand loss, CallSite site) const {
   const CallSite line = site.known() ? site : loss.site();
   const Value value = require_root_value(loss, kWho, "loss", line);
+  const auto* fixed = std::get_if<FixedLossScale>(&rule_);
+  if (fixed != nullptr && is_float(value.dtype()))
+    require_fits(value.dtype(), fixed->scale, kWho, "scale", line);
   const OwnScope here(*graph_, line);
   return mul(value, cast(scale_, value.dtype(), line), line);
 }

@@ -58,8 +58,8 @@ Value adam_step(ParameterStep& p, Value rate, const AdamwOptions& o, const char*
 void require_adam(const AdamwOptions& o, const char* optimizer, CallSite site) {
   require_fraction(o.beta1, optimizer, "beta1", site);
   require_fraction(o.beta2, optimizer, "beta2", site);
-  require_positive(o.epsilon, optimizer, "epsilon", site);
-  require_not_negative(o.weight_decay, optimizer, "weight_decay", site);
+  require_positive_f32(o.epsilon, optimizer, "epsilon", site);
+  require_not_negative_f32(o.weight_decay, optimizer, "weight_decay", site);
 }
 
 }  // namespace
@@ -242,7 +242,7 @@ void Optimizer::apply_in(Application& application, const Values& states,
 
 Optimizer sgd(const Schedule& rate, SgdOptions options, CallSite site) {
   require_fraction(options.momentum, "sgd", "momentum", site);
-  require_not_negative(options.weight_decay, "sgd", "weight_decay", site);
+  require_not_negative_f32(options.weight_decay, "sgd", "weight_decay", site);
   require_option(!options.nesterov || options.momentum > 0, "sgd", "nesterov",
                  "a momentum above 0 beside it", options.momentum, site);
   return Optimizer("sgd", rate, [options](ParameterStep& p) {
@@ -280,7 +280,7 @@ Optimizer adamw(const Schedule& rate, AdamwOptions options, CallSite site) {
 Optimizer rmsprop(const Schedule& rate, RmspropOptions options, CallSite site) {
   require_fraction(options.decay, "rmsprop", "decay", site);
   require_fraction(options.momentum, "rmsprop", "momentum", site);
-  require_positive(options.epsilon, "rmsprop", "epsilon", site);
+  require_positive_f32(options.epsilon, "rmsprop", "epsilon", site);
   return Optimizer("rmsprop", rate, [options](ParameterStep& p) {
     const CallSite line = p.site();
     const Value mean_square = p.slot("rmsprop_v");
@@ -300,7 +300,7 @@ Optimizer rmsprop(const Schedule& rate, RmspropOptions options, CallSite site) {
 Optimizer lion(const Schedule& rate, LionOptions options, CallSite site) {
   require_fraction(options.beta1, "lion", "beta1", site);
   require_fraction(options.beta2, "lion", "beta2", site);
-  require_not_negative(options.weight_decay, "lion", "weight_decay", site);
+  require_not_negative_f32(options.weight_decay, "lion", "weight_decay", site);
   return Optimizer("lion", rate, [options](ParameterStep& p) {
     const CallSite line = p.site();
     const Value m = p.slot("lion_m");
@@ -313,8 +313,8 @@ Optimizer lion(const Schedule& rate, LionOptions options, CallSite site) {
 }
 
 Optimizer adagrad(const Schedule& rate, AdagradOptions options, CallSite site) {
-  require_positive(options.epsilon, "adagrad", "epsilon", site);
-  require_not_negative(options.weight_decay, "adagrad", "weight_decay", site);
+  require_positive_f32(options.epsilon, "adagrad", "epsilon", site);
+  require_not_negative_f32(options.weight_decay, "adagrad", "weight_decay", site);
   return Optimizer("adagrad", rate, [options](ParameterStep& p) {
     const CallSite line = p.site();
     Value gradient = p.gradient();

@@ -79,7 +79,7 @@ Value ScheduleStep::state(const std::string& name, const Initializer& init) {
 }
 
 Schedule::Schedule(double rate, CallSite site) : rate_(rate) {
-  require_not_negative(rate, "learning rate", "", site);
+  require_not_negative_f32(rate, "learning rate", "", site);
 }
 
 Schedule::Schedule(Function function, CallSite site) {
@@ -114,9 +114,11 @@ Value Schedule::at(ScheduleStep& step, DType dtype) const {
 }
 
 Schedule step_decay(double initial, int64_t every, double factor, CallSite site) {
-  require_not_negative(initial, "step_decay", "initial", site);
+  require_not_negative_f32(initial, "step_decay", "initial", site);
   require_steps(every, "step_decay", "every", 1, "at least 1", site);
-  require_positive(factor, "step_decay", "factor", site);
+  require_positive_f32(factor, "step_decay", "factor", site);
+  // A factor above 1 grows to infinity in f32, and 0 times that is NaN.
+  if (require_fits(f32, initial, "step_decay", "initial", site) == 0) return Schedule(0.0, site);
   return Schedule([=](Value step, CallSite line) {
     const Value drops = floor(div(step, every, line), line);
     return mul(pow(Operand(factor, line), drops, line), initial, line);
@@ -126,8 +128,8 @@ Schedule step_decay(double initial, int64_t every, double factor, CallSite site)
 Schedule cosine_decay(double initial, int64_t steps, CosineOptions options, CallSite site) {
   const auto warmup = static_cast<double>(options.warmup_steps);
   const auto total = static_cast<double>(steps);
-  require_not_negative(initial, "cosine_decay", "initial", site);
-  require_not_negative(options.final_rate, "cosine_decay", "final_rate", site);
+  require_not_negative_f32(initial, "cosine_decay", "initial", site);
+  require_not_negative_f32(options.final_rate, "cosine_decay", "final_rate", site);
   require_steps(options.warmup_steps, "cosine_decay", "warmup_steps", 0, "at least 0", site);
   require_option(steps > options.warmup_steps, "cosine_decay", "steps", "more than warmup_steps",
                  total, site);
@@ -141,9 +143,9 @@ Schedule cosine_decay(double initial, int64_t steps, CosineOptions options, Call
 Schedule polynomial_decay(double initial, int64_t steps, PolynomialOptions options, CallSite site) {
   const auto warmup = static_cast<double>(options.warmup_steps);
   const auto total = static_cast<double>(steps);
-  require_not_negative(initial, "polynomial_decay", "initial", site);
-  require_not_negative(options.final_rate, "polynomial_decay", "final_rate", site);
-  require_positive(options.power, "polynomial_decay", "power", site);
+  require_not_negative_f32(initial, "polynomial_decay", "initial", site);
+  require_not_negative_f32(options.final_rate, "polynomial_decay", "final_rate", site);
+  require_positive_f32(options.power, "polynomial_decay", "power", site);
   require_steps(options.warmup_steps, "polynomial_decay", "warmup_steps", 0, "at least 0", site);
   require_option(steps > options.warmup_steps, "polynomial_decay", "steps",
                  "more than warmup_steps", total, site);
@@ -157,7 +159,7 @@ Schedule polynomial_decay(double initial, int64_t steps, PolynomialOptions optio
 }
 
 Schedule one_cycle(double peak, int64_t steps, OneCycleOptions options, CallSite site) {
-  require_not_negative(peak, "one_cycle", "peak", site);
+  require_not_negative_f32(peak, "one_cycle", "peak", site);
   require_positive(options.first_divisor, "one_cycle", "first_divisor", site);
   require_positive(options.last_divisor, "one_cycle", "last_divisor", site);
   const auto total = static_cast<double>(steps);
@@ -166,6 +168,10 @@ Schedule one_cycle(double peak, int64_t steps, OneCycleOptions options, CallSite
                  "a number in (0, 1)", options.warmup, site);
   require_option(top > 0, "one_cycle", "steps", "more than 1 / warmup", total, site);
   const double first = peak / options.first_divisor, last = peak / options.last_divisor;
+  const char* fitting = "a number by which the peak is divided to one that fits f32";
+  const auto fits = [](double rate) { return rate <= std::numeric_limits<float>::max(); };
+  require_option(fits(first), "one_cycle", "first_divisor", fitting, options.first_divisor, site);
+  require_option(fits(last), "one_cycle", "last_divisor", fitting, options.last_divisor, site);
   return Schedule([=](Value step, CallSite line) {
     const Value rising = half_cosine(progress_between(step, 0, top, line), first, peak, line);
     const Value falling =
@@ -232,7 +238,7 @@ Value plateau_rate(ScheduleStep& step, double initial, const PlateauOptions& o) 
 
 Schedule reduce_on_plateau(double initial, PlateauOptions options, CallSite site) {
   const char* const who = "reduce_on_plateau";
-  require_not_negative(initial, who, "initial", site);
+  require_not_negative_f32(initial, who, "initial", site);
   require_option(options.factor > 0 && options.factor < 1, who, "factor", "a number in (0, 1)",
                  options.factor, site);
   require_steps(options.patience, who, "patience", 0, "at least 0", site);
