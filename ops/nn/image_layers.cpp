@@ -1,5 +1,6 @@
 #include "keel/ops/nn/image_layers.h"
 
+#include <tuple>
 #include <utility>
 
 #include "keel/core/base/printable.h"
@@ -80,9 +81,12 @@ Conv2d::Conv2d(const Scope& scope, int64_t in, int64_t out, std::vector<int64_t>
   images_channels_first("conv2d", scope, options.layout);
   const std::vector<int64_t> window =
       height_and_width("conv2d", scope, "kernel", std::move(kernel));
-  weight_ = scope.parameter(
-      "weight", options.weights({window[0], window[1], in / options.groups, out}, options.dtype));
-  if (options.use_bias) bias_ = scope.parameter("bias", options.bias({out}, options.dtype));
+  std::tie(weight_, bias_) =
+      make_weight_and_bias("conv2d", scope,
+                           {"weight",
+                            options.weights,
+                            {options.dtype, {window[0], window[1], in / options.groups, out}}},
+                           {"bias", options.bias, {options.dtype, {out}}}, options.use_bias);
 }
 
 Value Conv2d::operator()(Operand x, CallSite site) const {
@@ -110,9 +114,12 @@ ConvTranspose2d::ConvTranspose2d(const Scope& scope, int64_t in, int64_t out,
   images_channels_first("conv transpose2d", scope, options.layout);
   const std::vector<int64_t> window =
       height_and_width("conv transpose2d", scope, "kernel", std::move(kernel));
-  weight_ = scope.parameter(
-      "weight", options.weights({window[0], window[1], out / options.groups, in}, options.dtype));
-  if (options.use_bias) bias_ = scope.parameter("bias", options.bias({out}, options.dtype));
+  std::tie(weight_, bias_) =
+      make_weight_and_bias("conv transpose2d", scope,
+                           {"weight",
+                            options.weights,
+                            {options.dtype, {window[0], window[1], out / options.groups, in}}},
+                           {"bias", options.bias, {options.dtype, {out}}}, options.use_bias);
 }
 
 Value ConvTranspose2d::operator()(Operand x, CallSite site) const {
@@ -140,9 +147,10 @@ Conv1d::Conv1d(const Scope& scope, int64_t in, int64_t out, int64_t kernel,
   require_channels("conv1d", scope, in, out, options.groups, options.dtype);
   channels_first("conv1d", scope, options.layout, "NWC", "NCW");
   require_size("conv1d", scope, "kernel", kernel);
-  weight_ =
-      scope.parameter("weight", options.weights({kernel, in / options.groups, out}, options.dtype));
-  if (options.use_bias) bias_ = scope.parameter("bias", options.bias({out}, options.dtype));
+  std::tie(weight_, bias_) = make_weight_and_bias(
+      "conv1d", scope,
+      {"weight", options.weights, {options.dtype, {kernel, in / options.groups, out}}},
+      {"bias", options.bias, {options.dtype, {out}}}, options.use_bias);
 }
 
 Value Conv1d::operator()(Operand x, CallSite site) const {

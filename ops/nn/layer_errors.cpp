@@ -1,6 +1,35 @@
 #include "keel/ops/nn/layer_errors.h"
 
+#include "keel/core/base/printable.h"
+#include "keel/graph/ir/initializer.h"
+
 namespace keel {
+namespace {
+
+Initializer initializer_of(const char* layer, const Scope& scope, const NewParameter& wanted) {
+  const auto refuse = [&](const std::string& expected, const std::string& got, const char* fix) {
+    throw Error({.op = layer_title(layer, scope),
+                 .argument = wanted.name,
+                 .expected = expected,
+                 .got = got,
+                 .fix = fix,
+                 .site = scope.site()});
+  };
+  if (wanted.function == nullptr)
+    refuse("a function that gives an initializer", "none", "give it one such as zeros");
+  const Initializer init = wanted.function(wanted.type.shape, wanted.type.dtype);
+  if (init.type != wanted.type)
+    refuse("an initializer of " + to_string(wanted.type), "one of " + to_string(init.type),
+           "make it for the shape and the dtype that the function is called with");
+  try {
+    require_initializer(init.kind, init.type.dtype, init.a, init.b);
+  } catch (const Error& error) {
+    throw error.with_site(scope.site());
+  }
+  return init;
+}
+
+}  // namespace
 
 std::string layer_title(const char* layer, const Scope& scope) {
   return scope.path().empty() ? layer : std::string(layer) + " " + scope.path();
@@ -21,6 +50,22 @@ void require_float(const char* layer, const Scope& scope, DType dtype) {
   if (is_float(dtype)) return;
   refuse_argument(layer_title(layer, scope), "dtype", "a float dtype", name_of(dtype),
                   scope.site());
+}
+
+void require_rate(const Scope& scope, double rate) {
+  if (rate >= 0 && rate < 1) return;
+  refuse_argument(layer_title("dropout", scope), "rate", "a number in [0, 1)", printable(rate),
+                  scope.site());
+}
+
+std::pair<Value, Value> make_weight_and_bias(const char* layer, const Scope& scope,
+                                             const NewParameter& weight, const NewParameter& bias,
+                                             bool use_bias) {
+  const Initializer of_weight = initializer_of(layer, scope, weight);
+  if (!use_bias) return {scope.parameter(weight.name, of_weight), {}};
+  const Initializer of_bias = initializer_of(layer, scope, bias);
+  const Value made = scope.parameter(weight.name, of_weight);
+  return {made, scope.parameter(bias.name, of_bias)};
 }
 
 void require_groups(const char* layer, const Scope& scope, int64_t groups, int64_t in,

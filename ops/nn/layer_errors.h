@@ -1,12 +1,15 @@
-// Layer errors: how layers refuse what they are given: errors that name the layer with its path.
+// Layer errors: how layers refuse what they are given, initializers among it: errors that name the
+// layer with its path.
 // Internal to ops/nn.
 #ifndef KEEL_OPS_NN_LAYER_ERRORS_H
 #define KEEL_OPS_NN_LAYER_ERRORS_H
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "keel/graph/ir/operand.h"
+#include "keel/ops/nn/initializers.h"
 #include "keel/ops/nn/module.h"
 
 namespace keel {
@@ -22,6 +25,22 @@ std::string layer_title(const char* layer, const Scope& scope);
 void require_size(const char* layer, const Scope& scope, const char* argument, int64_t size);
 // Throws Error unless it is a float.
 void require_float(const char* layer, const Scope& scope, DType dtype);
+
+// Throws Error unless it is in [0, 1), in the name of a dropout.
+void require_rate(const Scope& scope, double rate);
+
+// A parameter that a layer makes by a function of the user's.
+struct NewParameter {
+  std::string name;
+  const InitializerFunction& function;
+  Type type;
+};
+// Makes the weight, and the bias if there is one. Throws Error, before it has made either of them,
+// where a function is none or gives an initializer of another shape or dtype, or of no
+// distribution.
+std::pair<Value, Value> make_weight_and_bias(const char* layer, const Scope& scope,
+                                             const NewParameter& weight, const NewParameter& bias,
+                                             bool use_bias);
 
 // Throws Error unless the groups divide both numbers of channels.
 void require_groups(const char* layer, const Scope& scope, int64_t groups, int64_t in, int64_t out);

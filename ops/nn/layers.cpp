@@ -1,6 +1,7 @@
 #include "keel/ops/nn/layers.h"
 
-#include "keel/core/base/printable.h"
+#include <tuple>
+
 #include "keel/ops/composed/losses.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/matmul.h"
@@ -32,9 +33,9 @@ Dense::Dense(const Scope& scope, int64_t features, int64_t units, const DenseOpt
   require_size("dense", scope, "features", features);
   require_size("dense", scope, "units", units);
   require_float("dense", scope, options.dtype);
-  weight_ = scope.parameter(options.weight_name, options.weights({features, units}, options.dtype));
-  if (options.use_bias)
-    bias_ = scope.parameter(options.bias_name, options.bias({units}, options.dtype));
+  std::tie(weight_, bias_) = make_weight_and_bias(
+      "dense", scope, {options.weight_name, options.weights, {options.dtype, {features, units}}},
+      {options.bias_name, options.bias, {options.dtype, {units}}}, options.use_bias);
 }
 
 Value Dense::operator()(Operand x, CallSite site) const {
@@ -58,9 +59,7 @@ Value Dense::operator()(Operand x, CallSite site) const {
 }
 
 Dropout::Dropout(const Scope& scope, double rate) : Module(scope), rate_(rate) {
-  if (rate >= 0 && rate < 1) return;
-  refuse_argument(layer_title("dropout", scope), "rate", "a number in [0, 1)", printable(rate),
-                  scope.site());
+  require_rate(scope, rate);
 }
 
 Value Dropout::operator()(Operand x, Mode mode, CallSite site) const {

@@ -30,6 +30,44 @@ Value require_rows(const std::string& title, const Operand& x, int64_t features,
   return require_input(title, x, f32, rank, -1, features, line);
 }
 
+// x [batch, time, features] for a recurrence over its time. One of no time tells nothing of a batch
+// that is not known, which the zeros that it begins with need.
+Value require_sequence(const std::string& title, const Operand& x, int64_t features,
+                       CallSite line) {
+  const Value input = require_input(title, x, f32, 3, -1, features, line);
+  const Shape& shape = input.shape();
+  if (shape[1] < 0 || (shape[1] == 0 && shape[0] < 0)) {
+    refuse_argument(title, "x",
+                    shape[1] < 0 ? "shape [batch, time, features] with a known time (axis 1)"
+                                 : "a known batch (axis 0) beside a time of 0",
+                    to_string(input.type()), line);
+  }
+  return input;
+}
+
+void require_heads(const Scope& scope, int64_t width, int64_t heads) {
+  require_size("attention", scope, "heads", heads);
+  if (width % heads == 0) return;
+  refuse_argument(layer_title("attention", scope), "heads",
+                  "a number that divides the width " + std::to_string(width), std::to_string(heads),
+                  scope.site());
+}
+
+// Layers that are made of layers refuse what these would before the first has made its states: the
+// graph would keep them, and the names would be taken.
+int64_t checked_heads(const Scope& scope, int64_t width, int64_t heads) {
+  require_heads(scope, width, heads);
+  return heads;
+}
+const Scope& checked_block(const Scope& scope, int64_t width, int64_t heads,
+                           const TransformerBlockOptions& options) {
+  require_size("layer norm", scope / "norm1", "features", width);
+  require_heads(scope / "attention", width, heads);
+  if (options.hidden != 0) require_size("dense", scope / "hidden", "units", options.hidden);
+  require_rate(scope / "dropout", options.dropout);
+  return scope;
+}
+
 }  // namespace
 
 LayerNorm::LayerNorm(const Scope& scope, int64_t features, double epsilon)
@@ -74,17 +112,11 @@ Value Embedding::operator()(Operand ids, CallSite site) const {
 
 MultiHeadAttention::MultiHeadAttention(const Scope& scope, int64_t width, int64_t heads)
     : Module(scope),
-      heads_(heads),
+      heads_(checked_heads(scope, width, heads)),
       query_(scope / "query", width, width),
       key_(scope / "key", width, width),
       value_(scope / "value", width, width),
-      out_(scope / "out", width, width) {
-  require_size("attention", scope, "heads", heads);
-  if (width % heads == 0) return;
-  refuse_argument(layer_title("attention", scope), "heads",
-                  "a number that divides the width " + std::to_string(width), std::to_string(heads),
-                  scope.site());
-}
+      out_(scope / "out", width, width) {}
 
 // [batch, time, width] to [batch, heads, time, width / heads].
 Value MultiHeadAttention::split(Value x, CallSite site) const {
@@ -115,7 +147,7 @@ Value MultiHeadAttention::operator()(Operand x, const AttentionOptions& options,
 
 TransformerBlock::TransformerBlock(const Scope& scope, int64_t width, int64_t heads,
                                    const TransformerBlockOptions& options)
-    : Module(scope),
+    : Module(checked_block(scope, width, heads, options)),
       norm1_(scope / "norm1", width),
       norm2_(scope / "norm2", width),
       attention_(scope / "attention", width, heads),
@@ -147,7 +179,7 @@ Lstm::Lstm(const Scope& scope, int64_t features, int64_t units)
 
 LstmSequence Lstm::operator()(Operand x, RecurrentOptions options, CallSite site) const {
   const CallSite line = line_of(x, site);
-  const Value input = require_input(layer_title("lstm", scope()), x, f32, 3, -1, features_, line);
+  const Value input = require_sequence(layer_title("lstm", scope()), x, features_, line);
   const LabelScope here = open_scope();
   return batch_first(&lstm, input, weights_, options, line);
 }
@@ -163,7 +195,7 @@ Gru::Gru(const Scope& scope, int64_t features, int64_t units) : Module(scope), f
 
 GruSequence Gru::operator()(Operand x, RecurrentOptions options, CallSite site) const {
   const CallSite line = line_of(x, site);
-  const Value input = require_input(layer_title("gru", scope()), x, f32, 3, -1, features_, line);
+  const Value input = require_sequence(layer_title("gru", scope()), x, features_, line);
   const LabelScope here = open_scope();
   return batch_first(&gru, input, weights_, options, line);
 }

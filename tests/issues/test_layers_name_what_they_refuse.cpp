@@ -63,4 +63,21 @@ TEST_CASE("attention over no time is refused in the name of the layer") {
   CHECK(!contains(error, "reshape"));
 }
 
+TEST_CASE("recurrent layers describe the sequence that they were given") {
+  Graph g;
+  const Value x = g.input("x", f32, {2, -1, 3}), nothing = g.input("nothing", f32, {-1, 0, 3});
+  const Lstm lstm_layer(Scope(g) / "forward", 3, 4);
+  const Gru gru_layer(Scope(g) / "back", 3, 4);
+  const std::string error = error_of([&] { lstm_layer(x); });
+  CHECK(contains(error,
+                 "lstm forward: x: expected shape [batch, time, features] with a known time (axis "
+                 "1), got f32[2, ?, 3]"));
+  CHECK(contains(error, "test_layers_name_what_they_refuse.cpp"));
+  CHECK(contains(error_of([&] { gru_layer(x); }), "gru back: x: expected shape [batch, time"));
+  for (const std::string& empty :
+       {error_of([&] { lstm_layer(nothing); }), error_of([&] { gru_layer(nothing); })}) {
+    CHECK(contains(empty, "a known batch (axis 0) beside a time of 0, got f32[?, 0, 3]"));
+  }
+}
+
 TEST_SUITE_END();
