@@ -14,6 +14,7 @@
 #include "keel/ops/elementwise.h"
 #include "keel/ops/nn/argument_checks.h"
 #include "keel/ops/nn/clipping.h"
+#include "keel/ops/nn/in_name_of.h"
 #include "keel/ops/nn/micro_shards.h"
 #include "keel/ops/nn/remembered.h"
 #include "keel/ops/nn/table_gradients.h"
@@ -189,7 +190,9 @@ GlobalGradients DataParallel::gradients(Operand loss, const Values& states,
   for (size_t i = 0; i < states.size(); ++i) {
     if (!look_ups[i].empty()) by[i] = look_ups[i][0].rows;
   }
-  const Values slopes = keel::gradients(scaler ? scaler->scaled(root, line) : root, by, line);
+  const Value scaled = scaler ? scaler->scaled(root, line) : root;
+  const Values slopes = in_name_of({kWho, {{"y", "loss"}, {"x", "state"}}},
+                                   [&] { return keel::gradients(scaled, by, line); });
 
   GlobalGradients global;
   global.statistics = attached_updates(Operand(value, line));

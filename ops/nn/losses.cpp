@@ -3,7 +3,9 @@
 #include <string>
 
 #include "keel/core/base/error.h"
+#include "keel/graph/ir/graph.h"
 #include "keel/ops/elementwise.h"
+#include "keel/ops/nn/in_name_of.h"
 #include "keel/ops/reduce.h"
 #include "keel/ops/shape.h"
 #include "keel/ops/sort.h"
@@ -11,11 +13,33 @@
 namespace keel {
 namespace {
 
-Value mean_of(Value losses, CallSite line) { return mean(losses, {}, false, line); }
+// Returns the mean of the losses that `build` gives, in the name of the function that it is for.
+template <class Build>
+Value mean_of(const OuterNames& names, CallSite line, const Build& build) {
+  return in_name_of(names, [&] { return mean(build(), {}, false, line); });
+}
 
-// prediction - target, of one shape.
-Value difference(const char* op, const Operand& prediction, const Operand& target, CallSite line) {
-  return sub(prediction, same_floats(op, "prediction", prediction, "target", target, line), line);
+// Throws Error for a target that is no float beside a prediction that is a number, which takes any
+// dtype.
+void require_target_of_number(const char* op, const Operand& prediction, const Operand& target,
+                              CallSite line) {
+  if (!prediction.is_literal()) return;
+  same_floats(op, "target", target, "prediction", prediction, line);
+}
+
+// Returns the names of a loss that begins with prediction - target.
+OuterNames names_beside_difference(const char* op) {
+  return {op, {{"a", "prediction"}, {"b", "target"}}};
+}
+
+// Returns the mean of what `rule` makes of prediction - target.
+Value mean_of_difference(const char* op, const Operand& prediction, const Operand& target,
+                         Value (*rule)(Operand, CallSite), CallSite line) {
+  return mean_of(names_beside_difference(op), line, [&] {
+    require_target_of_number(op, prediction, target, line);
+    const Operand aim = same_floats(op, "prediction", prediction, "target", target, line);
+    return rule(Operand(sub(prediction, aim, line), line), line);
+  });
 }
 
 // Says of each row of logits [batch, classes] whether no logit is NaN: max passes NaN on, and NaN
@@ -29,47 +53,72 @@ Value holds_no_nan(Value logits, CallSite line) {
 
 Value mean_squared_error(Operand prediction, Operand target, CallSite site) {
   const CallSite line = line_of(prediction, site);
-  return mean_of(square(difference("mean_squared_error", prediction, target, line), line), line);
+  return mean_of_difference("mean_squared_error", prediction, target, square, line);
 }
 
 Value mean_absolute_error(Operand prediction, Operand target, CallSite site) {
   const CallSite line = line_of(prediction, site);
-  return mean_of(abs(difference("mean_absolute_error", prediction, target, line), line), line);
+  return mean_of_difference("mean_absolute_error", prediction, target, abs, line);
 }
 
 Value huber_loss(Operand prediction, Operand target, double delta, CallSite site) {
   const CallSite line = line_of(prediction, site);
-  return mean_of(huber(prediction, target, delta, line), line);
+  return mean_of(names_beside_difference("huber_loss"), line, [&] {
+    require_target_of_number("huber_loss", prediction, target, line);
+    return huber(prediction, target, delta, line);
+  });
 }
 
 Value binary_cross_entropy(Operand logits, Operand targets, CallSite site) {
   const CallSite line = line_of(logits, site);
-  return mean_of(sigmoid_cross_entropy(logits, targets, line), line);
+  return mean_of({"binary_cross_entropy"}, line,
+                 [&] { return sigmoid_cross_entropy(logits, targets, line); });
 }
 
 Value hinge_loss(Operand scores, Operand labels, CallSite site) {
   const CallSite line = line_of(scores, site);
-  return mean_of(hinge(scores, labels, line), line);
+  return mean_of({"hinge_loss"}, line, [&] { return hinge(scores, labels, line); });
 }
 
 Value nll_loss(Operand log_probabilities, Operand ids, CallSite site) {
   const CallSite line = line_of(log_probabilities, site);
-  return mean_of(negative_log_likelihood(log_probabilities, ids, line), line);
+  return mean_of({"nll_loss"}, line,
+                 [&] { return negative_log_likelihood(log_probabilities, ids, line); });
 }
 
 Value kl_divergence_loss(Operand log_probabilities, Operand targets, CallSite site) {
   const CallSite line = line_of(log_probabilities, site);
-  return mean_of(kl_divergence(log_probabilities, targets, line), line);
+  return mean_of({"kl_divergence_loss"}, line,
+                 [&] { return kl_divergence(log_probabilities, targets, line); });
 }
 
 Value cross_entropy(Operand logits, Operand targets, CrossEntropyOptions options, CallSite site) {
   const CallSite line = line_of(logits, site);
-  return mean_of(softmax_cross_entropy(logits, targets, options, line), line);
+  return mean_of({"cross_entropy"}, line,
+                 [&] { return softmax_cross_entropy(logits, targets, options, line); });
 }
+
+namespace {
+
+// Returns the class of the largest logit of each row.
+Value best_class(const Operand& logits, CallSite line) {
+  const Value scores = require_value(logits, "accuracy", "logits", line);
+  if (scores.shape().rank() == 0) {
+    throw Error({.op = "accuracy",
+                 .argument = "logits",
+                 .expected = "shape [batch, classes]",
+                 .got = to_string(scores.type()),
+                 .site = line});
+  }
+  return in_name_of({"accuracy", {{"x", "logits"}}},
+                    [&] { return argmax(scores, -1, false, line); });
+}
+
+}  // namespace
 
 Value accuracy(Operand logits, Operand ids, CallSite site) {
   const CallSite line = line_of(logits, site);
-  const Value best = argmax(logits, -1, false, line);
+  const Value best = best_class(logits, line);
   const Operand wanted = same_shape("accuracy", Operand(best, line), "ids", ids, line);
   if (!wanted.is_literal() && !is_integer(wanted.value().dtype())) {
     throw Error({.op = "accuracy",
@@ -80,7 +129,7 @@ Value accuracy(Operand logits, Operand ids, CallSite site) {
   }
   const Value hits = equal(best, cast(wanted, i64, line), line);
   const Value right = logical_and(hits, holds_no_nan(logits.value(), line), line);
-  return mean_of(cast(right, f32, line), line);
+  return mean(cast(right, f32, line), {}, false, line);
 }
 
 Value top_k_hits(Operand logits, Operand ids, int64_t k, CallSite site) {
@@ -108,7 +157,7 @@ Value top_k_hits(Operand logits, Operand ids, int64_t k, CallSite site) {
 
 Value top_k_accuracy(Operand logits, Operand ids, int64_t k, CallSite site) {
   const CallSite line = line_of(logits, site);
-  return mean_of(top_k_hits(logits, ids, k, line), line);
+  return mean_of({"top_k_accuracy"}, line, [&] { return top_k_hits(logits, ids, k, line); });
 }
 
 }  // namespace keel

@@ -13,6 +13,7 @@
 #include "keel/graph/precision/keep_dtype.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/nn/argument_checks.h"
+#include "keel/ops/nn/in_name_of.h"
 #include "keel/ops/nn/initializers.h"
 #include "keel/ops/nn/remembered.h"
 #include "keel/ops/reduce.h"
@@ -60,6 +61,11 @@ void require_adam(const AdamwOptions& o, const char* optimizer, CallSite site) {
   require_fraction(o.beta2, optimizer, "beta2", site);
   require_positive_f32(o.epsilon, optimizer, "epsilon", site);
   require_not_negative_f32(o.weight_decay, optimizer, "weight_decay", site);
+}
+
+Values slopes_of(const Value& loss, const Values& states, CallSite site) {
+  return in_name_of({"minimize", {{"y", "loss"}, {"x", "state"}}},
+                    [&] { return gradients(loss, states, site); });
 }
 
 }  // namespace
@@ -132,7 +138,7 @@ Update Optimizer::minimize(Operand loss, CallSite site) const {
 Update Optimizer::minimize(Operand loss, const Values& states, CallSite site) const {
   const CallSite line = site.known() ? site : loss.site();
   const Value value = require_root_value(loss, "minimize", "loss", line);
-  Update update = apply_with(states, gradients(value, states, line), value, line);
+  Update update = apply_with(states, slopes_of(value, states, line), value, line);
   update += attached_updates(value);
   return update;
 }
@@ -185,7 +191,7 @@ Update minimize(Operand loss, const std::vector<ParameterGroup>& groups, CallSit
                  .got = groups.empty() ? "no groups" : "frozen or empty ones only",
                  .site = line});
   }
-  const Values all = gradients(value, trained, line);
+  const Values all = slopes_of(value, trained, line);
   Update update;
   Optimizer::Application application(trained[0], "minimize", value, update, line);
   auto gradient = all.begin();
