@@ -17,7 +17,7 @@ Initializer initializer_of(const char* layer, const Scope& scope, const NewParam
   };
   if (wanted.function == nullptr)
     refuse("a function that gives an initializer", "none", "give it one such as zeros");
-  const Initializer init = wanted.function(wanted.type.shape, wanted.type.dtype);
+  Initializer init = wanted.function(wanted.type.shape, wanted.type.dtype);
   if (init.type != wanted.type)
     refuse("an initializer of " + to_string(wanted.type), "one of " + to_string(init.type),
            "make it for the shape and the dtype that the function is called with");
