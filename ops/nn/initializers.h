@@ -12,7 +12,8 @@
 
 namespace keel {
 
-// Layers take such a function: it makes the initializer for a state of that shape and dtype.
+// Layers take such a function: it makes the initializer for a state of that shape and dtype. They
+// throw Error for one of another shape or dtype.
 using InitializerFunction = std::function<Initializer(const Shape&, DType)>;
 
 KEEL_API Initializer zeros(const Shape& shape, DType dtype = f32);

@@ -32,7 +32,7 @@ namespace keel {
 
 // The same scale in every step.
 struct FixedLossScale {
-  double scale = 1;                   // at least 1
+  double scale = 1;                   // at least 1, at most 3.4e38
   bool enable_overflow_check = true;  // else finite() is always true
 };
 
@@ -55,13 +55,14 @@ class KEEL_API LossScaler {
  public:
   // Makes the states "<name>/scale" (f32) and, of an exponential scale, "<name>/good_steps" and
   // "<name>/bad_steps" (i64). Two scalers of a graph have two names. Throws Error for a scale
-  // below 1, counts below 1, a growth below 1 and a shrinking that is not in (0, 1).
+  // below 1, counts below 1, a growth below 1, either of them above 3.4e38, and a shrinking that is
+  // not in (0, 1).
   LossScaler(Graph& graph, const LossScale& scale, std::string name = "loss_scale",
              CallSite site = CallSite::here());
 
   // Returns the scale of this step, an f32 scalar.
   Value scale() const noexcept { return scale_; }
-  // Returns loss * scale, in the loss's dtype.
+  // Returns loss * scale, in the loss's dtype. Throws Error for a fixed scale that does not fit it.
   Value scaled(Operand loss, CallSite site = {}) const;
   // Returns the gradients divided by the scale. Throws Error for gradients that are no floats.
   Values unscaled(const Values& gradients, CallSite site = CallSite::here()) const;

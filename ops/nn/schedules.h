@@ -60,7 +60,7 @@ class KEEL_API Schedule {
   // From whatever else a step knows, and what the schedule remembers, to the rate (f32 scalar).
   using StepFunction = std::function<Value(ScheduleStep&)>;
 
-  // The same rate at every step. Throws Error unless it is finite and >= 0.
+  // The same rate at every step. Throws Error unless it is >= 0 and finite in f32.
   Schedule(double rate, CallSite site = CallSite::here());
   // Throws Error where there is no function.
   explicit Schedule(Function function, CallSite site = CallSite::here());
