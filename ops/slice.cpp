@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "keel/core/base/checked.h"
 #include "keel/graph/ir/emit.h"
@@ -37,8 +38,11 @@ std::vector<Type> infer_slice(const InferContext& c) {
   const Shape& x = c.inputs[0].shape;
   Shape shape;
   for (size_t i = 0; i < x.rank(); ++i) {
-    if (a.strides[i] == 0 || a.strides[i] == std::numeric_limits<int64_t>::min()) {
-      c.fail("strides", "strides other than 0", std::to_string(a.strides[i]));
+    // Of the lowest number the opposite is no int64_t.
+    constexpr int64_t lowest = std::numeric_limits<int64_t>::min();
+    if (a.strides[i] == 0 || a.strides[i] == lowest) {
+      c.fail("strides", "strides other than 0 and " + std::to_string(lowest),
+             std::to_string(a.strides[i]));
     }
     shape.push_back(x[i] < 0 ? kUnknownDim : slice_bounds(a, i, x[i]).size);
   }
@@ -261,10 +265,21 @@ Sample sample_concat(SampleSource& source) {
   return {parts, [axis](Graph&, const Values& in) { return Values{concat(in, axis)}; }};
 }
 
-// Throws Error unless there is a value and all have one type.
-void require_stackable(const Values& values, CallSite site) {
+// Returns the new axis, counted from the front. Throws Error unless the result has it, there is a
+// value, and all have one type.
+int64_t require_stackable(const Values& values, int64_t axis, CallSite site) {
   if (values.empty()) {
     throw Error({.op = "stack", .expected = "at least one value", .got = "none", .site = site});
+  }
+  const auto rank = static_cast<int64_t>(values[0].shape().rank()) + 1;
+  const int64_t at = axis_from_front(axis, static_cast<size_t>(rank));
+  if (at < 0 || at >= rank) {
+    throw Error({.op = "stack",
+                 .argument = "axis",
+                 .expected = "an axis from " + std::to_string(-rank) + " to " +
+                             std::to_string(rank - 1) + " of the result",
+                 .got = std::to_string(axis),
+                 .site = site});
   }
   for (size_t i = 1; i < values.size(); ++i) {
     const Type &first = values[0].type(), &next = values[i].type();
@@ -280,6 +295,16 @@ void require_stackable(const Values& values, CallSite site) {
                  .fix = "concat joins values that differ along its axis",
                  .site = site});
   }
+  return at;
+}
+
+// Returns value i, with a check that it has the first one's shape where that is not known yet.
+Value like_first(const Values& values, size_t i, CallSite site) {
+  const Shape &shape = values[i].shape(), &first = values[0].shape();
+  if (i == 0 || (shape.known() && first.known())) return values[i];
+  std::vector<int64_t> axes(shape.rank());
+  std::iota(axes.begin(), axes.end(), 0);
+  return same_dims(values[i], values[0], {axes, axes, "stack", "value " + std::to_string(i)}, site);
 }
 
 }  // namespace
@@ -337,10 +362,10 @@ Value concat(const Values& values, int64_t axis, CallSite site) {
 }
 
 Value stack(const Values& values, int64_t axis, CallSite site) {
-  require_stackable(values, site);
+  const int64_t at = require_stackable(values, axis, site);
   Values parts;
-  const int64_t at = axis_from_front(axis, values[0].shape().rank() + 1);
-  for (const Value& value : values) parts.push_back(expand_dims(value, {at}, site));
+  for (size_t i = 0; i < values.size(); ++i)
+    parts.push_back(expand_dims(like_first(values, i, site), {at}, site));
   return concat(parts, at, site);
 }
 

@@ -49,9 +49,9 @@ class ChannelNorm {
 
   // Returns a number for each channel, widened, in the place where it broadcasts with x.
   Value by_channel(const Operand& operand, const char* argument, DType dtype) const {
-    const Value value = require_value(operand, op_, argument, site_);
+    Value value = require_value(operand, op_, argument, site_);
     const int64_t channels = x_.shape()[axis_];
-    const Shape& shape = value.shape();
+    const Shape shape = value.shape();
     const bool fits = shape.rank() == 1 && (shape[0] < 0 || channels < 0 || shape[0] == channels);
     if (!fits || value.dtype() != dtype) {
       fail(argument, to_string(Type{dtype, Shape{channels}}) + ", a number for each channel",
@@ -59,6 +59,9 @@ class ChannelNorm {
            value.dtype() != dtype
                ? std::string("convert it with cast(x, keel::") + name_of(dtype) + ")"
                : "");
+    }
+    if (shape[0] < 0 || channels < 0) {
+      value = same_dims(value, x_, {{0}, {static_cast<int64_t>(axis_)}, op_, argument}, site_);
     }
     std::vector<int64_t> axes;
     for (size_t i = 1; i < x_.shape().rank() - axis_; ++i) axes.push_back(static_cast<int64_t>(i));

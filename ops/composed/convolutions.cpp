@@ -17,7 +17,16 @@ Value conv_transpose2d(Operand x, Operand weights, const Conv2dAttributes& optio
   const Type kernels = require_value(weights, "conv_transpose2d", "weights", line).type();
   require_operands_of("conv2d_input_gradient", {"conv_transpose2d", {"x", "weights"}},
                       {images, kernels}, conv2d_gradient_attributes(options, size), line);
-  return conv2d_input_gradient(x, weights, options, size, line);
+  const size_t channels = image_axes(options.layout).channel, out = weight_axes(options).out;
+  if (images.shape[channels] >= 0 && kernels.shape[out] >= 0)
+    return conv2d_input_gradient(x, weights, options, size, line);
+  const Value fitting = same_dims(weights.value(), x.value(),
+                                  {{static_cast<int64_t>(out)},
+                                   {static_cast<int64_t>(channels)},
+                                   "conv_transpose2d",
+                                   "weights"},
+                                  line);
+  return conv2d_input_gradient(x, fitting, options, size, line);
 }
 
 Value conv1d(Operand x, Operand weights, Conv1dOptions options, CallSite site) {

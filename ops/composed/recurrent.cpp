@@ -1,7 +1,9 @@
 #include "keel/ops/composed/recurrent.h"
 
 #include <functional>
+#include <numeric>
 #include <string>
+#include <vector>
 
 #include "keel/core/base/error.h"
 #include "keel/graph/control/control_flow.h"
@@ -33,8 +35,10 @@ struct Call {
                  .fix = fix,
                  .site = line});
   }
-  // -1 in `shape` is any size.
-  Value require(const Value& given, const char* argument, const Shape& shape) const {
+  // -1 in `shape` is any size, or along the first axis that of axis `like_axis` of `like`. Returns
+  // the value behind checks of the sizes that are not known yet.
+  Value require(const Value& given, const char* argument, const Shape& shape,
+                const Value& like = {}, size_t like_axis = 0) const {
     const Value value = require_value(Operand(given, line), op, argument, line);
     bool fits = value.shape().rank() == shape.rank();
     for (size_t i = 0; fits && i < shape.rank(); ++i) {
@@ -45,13 +49,35 @@ struct Call {
       fail(argument, to_string(Type{dtype, shape}), to_string(value.type()),
            value.dtype() != dtype ? "convert it with cast(x, dtype)" : "");
     }
-    return value;
+    return checked_later(value, argument, shape, like, like_axis);
+  }
+
+ private:
+  // What is computed of the value broadcasts, so that a size of 1 would stand for any other.
+  Value checked_later(Value value, const char* argument, const Shape& shape, const Value& like,
+                      size_t like_axis) const {
+    std::vector<int64_t> axes;
+    Shape known;
+    for (size_t i = 0; i < shape.rank(); ++i) {
+      if (shape[i] < 0 || value.shape()[i] >= 0) continue;
+      axes.push_back(static_cast<int64_t>(i));
+      known.push_back(shape[i]);
+    }
+    if (!axes.empty()) {
+      std::vector<int64_t> all(axes.size());
+      std::iota(all.begin(), all.end(), 0);
+      const Value sizes = zeros_of(value.graph(), {boolean, known}, line);
+      value = same_dims(value, sizes, {axes, all, op, argument}, line);
+    }
+    if (!like.valid() || shape[0] >= 0) return value;
+    return same_dims(value, like, {{0}, {static_cast<int64_t>(like_axis)}, op, argument}, line);
   }
 };
 
-// Checks x, of this rank with features last, and the two matrices of the weights.
-Call begin(const char* op, const Operand& x, size_t rank, int64_t gates, const Value& input,
-           const Value& hidden, CallSite site) {
+// Checks x, of this rank with features last, and the two matrices of the weights, which become
+// their checked values.
+Call begin(const char* op, const Operand& x, size_t rank, int64_t gates, Value& input,
+           Value& hidden, CallSite site) {
   Call call{.op = op, .line = site.known() ? site : x.site(), .gates = gates};
   const Value value = require_value(x, op, "x", call.line);
   call.dtype = value.dtype();
@@ -69,8 +95,9 @@ Call begin(const char* op, const Operand& x, size_t rank, int64_t gates, const V
   if (call.units < 1) {
     call.fail("hidden weights", "a known number of units, at least 1", to_string(matrix.type()));
   }
-  call.require(hidden, "hidden weights", {call.units, gates * call.units});
-  call.require(input, "input weights", {value.shape().back(), gates * call.units});
+  hidden = call.require(hidden, "hidden weights", {call.units, gates * call.units});
+  input = call.require(input, "input weights", {value.shape().back(), gates * call.units}, value,
+                       rank - 1);
   return call;
 }
 
@@ -151,65 +178,69 @@ Value gru_step(const Call& call, const Value& x, const Value& state, const GruWe
   return add(mul(sub(1, update, line), candidate, line), mul(update, state, line), line);
 }
 
-Call begin_lstm(const char* op, const Operand& x, size_t rank, const LstmWeights& weights,
+Call begin_lstm(const char* op, const Operand& x, size_t rank, LstmWeights& weights,
                 CallSite site) {
   const Call call = begin(op, x, rank, 4, weights.input, weights.hidden, site);
-  call.require(weights.bias, "bias", {4 * call.units});
+  weights.bias = call.require(weights.bias, "bias", {4 * call.units});
   return call;
 }
 
-Call begin_gru(const char* op, const Operand& x, size_t rank, const GruWeights& weights,
-               CallSite site) {
+Call begin_gru(const char* op, const Operand& x, size_t rank, GruWeights& weights, CallSite site) {
   const Call call = begin(op, x, rank, 3, weights.input, weights.hidden, site);
-  call.require(weights.input_bias, "input bias", {3 * call.units});
-  call.require(weights.hidden_bias, "hidden bias", {3 * call.units});
+  weights.input_bias = call.require(weights.input_bias, "input bias", {3 * call.units});
+  weights.hidden_bias = call.require(weights.hidden_bias, "hidden bias", {3 * call.units});
   return call;
 }
 
 }  // namespace
 
 LstmState lstm_cell(Operand x, const LstmState& state, const LstmWeights& weights, CallSite site) {
-  const Call call = begin_lstm("lstm_cell", x, 2, weights, site);
+  LstmWeights checked = weights;
+  const Call call = begin_lstm("lstm_cell", x, 2, checked, site);
   const Shape shape{x.value().shape()[0], call.units};
-  const Value hidden = call.require(state.hidden, "hidden state", shape);
-  const Value cell = call.require(state.cell, "cell", shape);
-  const Values next = lstm_step(call, x.value(), {hidden, cell}, weights);
+  const Value hidden = call.require(state.hidden, "hidden state", shape, x.value(), 0);
+  const Value cell = call.require(state.cell, "cell", shape, x.value(), 0);
+  const Values next = lstm_step(call, x.value(), {hidden, cell}, checked);
   return {next[0], next[1]};
 }
 
 LstmSequence lstm(Operand x, const LstmWeights& weights, const std::optional<LstmState>& initial,
                   RecurrentOptions options, CallSite site) {
-  const Call call = begin_lstm("lstm", x, 3, weights, site);
+  LstmWeights checked = weights;
+  const Call call = begin_lstm("lstm", x, 3, checked, site);
   const Shape shape{x.value().shape()[1], call.units};
   Values states;
   if (initial) {
-    states = {call.require(initial->hidden, "initial hidden state", shape),
-              call.require(initial->cell, "initial cell", shape)};
+    states = {call.require(initial->hidden, "initial hidden state", shape, x.value(), 1),
+              call.require(initial->cell, "initial cell", shape, x.value(), 1)};
   } else {
     states = Values(2, zero_state(call, x.value()));
   }
   const Values all = run_steps(
       call, x.value(), states, options,
-      [&](const Value& row, const Values& s) { return lstm_step(call, row, s, weights); });
+      [&](const Value& row, const Values& s) { return lstm_step(call, row, s, checked); });
   return {all[0], {all[1], all[2]}};
 }
 
 Value gru_cell(Operand x, Operand state, const GruWeights& weights, CallSite site) {
-  const Call call = begin_gru("gru_cell", x, 2, weights, site);
-  const Value before = require_value(state, call.op, "state", call.line);
-  call.require(before, "state", {x.value().shape()[0], call.units});
-  return gru_step(call, x.value(), before, weights);
+  GruWeights checked = weights;
+  const Call call = begin_gru("gru_cell", x, 2, checked, site);
+  const Value given = require_value(state, call.op, "state", call.line);
+  const Value before =
+      call.require(given, "state", {x.value().shape()[0], call.units}, x.value(), 0);
+  return gru_step(call, x.value(), before, checked);
 }
 
 GruSequence gru(Operand x, const GruWeights& weights, const std::optional<Value>& initial,
                 RecurrentOptions options, CallSite site) {
-  const Call call = begin_gru("gru", x, 3, weights, site);
+  GruWeights checked = weights;
+  const Call call = begin_gru("gru", x, 3, checked, site);
   const Shape shape{x.value().shape()[1], call.units};
-  const Value first =
-      initial ? call.require(*initial, "initial state", shape) : zero_state(call, x.value());
+  const Value first = initial ? call.require(*initial, "initial state", shape, x.value(), 1)
+                              : zero_state(call, x.value());
   const Values all =
       run_steps(call, x.value(), {first}, options, [&](const Value& row, const Values& s) {
-        return Values{gru_step(call, row, s[0], weights)};
+        return Values{gru_step(call, row, s[0], checked)};
       });
   return {all[0], all[1]};
 }
