@@ -1,5 +1,6 @@
 #include "keel/ops/composed/losses.h"
 
+#include <array>
 #include <cmath>
 #include <numeric>
 #include <string>
@@ -7,6 +8,7 @@
 
 #include "keel/core/base/error.h"
 #include "keel/core/base/printable.h"
+#include "keel/graph/ir/emit.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/gather.h"
 #include "keel/ops/reduce.h"
@@ -49,7 +51,10 @@ Operand same_shape(const char* op, const Operand& expected, const char* argument
 
 Operand same_floats(const char* op, const char* of, const Operand& expected, const char* argument,
                     const Operand& got, CallSite site) {
-  if (!expected.is_literal()) require_float(op, of, expected.value(), site);
+  if (!expected.is_literal())
+    require_float(op, of, expected.value(), site);
+  else if (!got.is_literal())
+    require_float(op, argument, got.value(), site);
   const Operand fitting = same_shape(op, expected, argument, got, site);
   if (expected.is_literal() || got.is_literal()) return fitting;
   const DType wanted = expected.value().dtype();
@@ -64,9 +69,11 @@ Operand same_floats(const char* op, const char* of, const Operand& expected, con
 
 Value huber(Operand prediction, Operand target, double delta, CallSite site) {
   const CallSite line = line_of(prediction, site);
+  const std::array both{prediction, target};
+  innermost_graph(both, "huber", line);
   const Operand aim = same_floats("huber", "prediction", prediction, "target", target, line);
-  const Value distance = abs(sub(prediction, aim, line), line);
-  require_float("huber", "prediction", distance, line);
+  // Plus 0, a distance of -0 is 0: of two equal numbers the loss is 0 and not -0.
+  const Value distance = add(sub(prediction, aim, line), 0, line);
   const double rounded = Tensor::full(distance.dtype(), {}, delta).at(0);
   if (!(rounded > 0 && std::isfinite(rounded))) {
     throw Error({.op = "huber",
@@ -75,8 +82,10 @@ Value huber(Operand prediction, Operand target, double delta, CallSite site) {
                  .got = printable(delta),
                  .site = line});
   }
-  // With m = min(|d|, delta) both branches are m * (|d| - m / 2), and so is the slope between them.
-  const Value inner = minimum(distance, delta, line);
+  // With c = clamp(d, -delta, delta) both branches are c * (d - c / 2), and so is the slope between
+  // them. Of |d| instead of d the gradient would be right, too, but not the gradient's own at 0,
+  // where the slope of abs counts as 0.
+  const Value inner = clamp(distance, -delta, delta, line);
   return mul(inner, sub(distance, mul(inner, 0.5, line), line), line);
 }
 
@@ -136,6 +145,13 @@ Value kl_divergence(Operand log_probabilities, Operand targets, CallSite site) {
   const CallSite line = line_of(log_probabilities, site);
   const Value q = require_value(log_probabilities, op, "log_probabilities", line);
   const Value given = require_value(targets, op, "targets", line);
+  if (q.shape().rank() == 0) {
+    throw Error({.op = op,
+                 .argument = "log_probabilities",
+                 .expected = "shape [..., classes]",
+                 .got = to_string(q.type()),
+                 .site = line});
+  }
   const Value p =
       same_floats(op, "log_probabilities", Operand(q, line), "targets", Operand(given, line), line)
           .value();
