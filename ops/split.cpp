@@ -4,6 +4,7 @@
 
 #include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
+#include "keel/graph/ir/called_as.h"
 #include "keel/graph/ir/emit.h"
 #include "keel/graph/ir/graph.h"
 #include "keel/graph/ir/op_table.h"
@@ -144,9 +145,11 @@ Values split(Operand x, int64_t parts, int64_t axis, CallSite site) {
 
 Values split_sizes(Operand x, const std::vector<int64_t>& sizes, int64_t axis, CallSite site) {
   const CallSite line = site.known() ? site : x.site();
-  const CutAxis cut = cut_axis("split", x, axis, line);
+  const CutAxis cut = cut_axis("split_sizes", x, axis, line);
   if (sizes.empty() && cut.dim == 0) return {};
-  return emit_all("split", {x}, Attributes::of(SplitAttributes{sizes, cut.axis}), line);
+  const Attributes attributes = Attributes::of(SplitAttributes{sizes, cut.axis});
+  require_operands_of("split", {"split_sizes", {"x"}}, {x.value().type()}, attributes, line);
+  return emit_all("split", {x}, attributes, line);
 }
 
 Values unstack(Operand x, int64_t axis, CallSite site) {

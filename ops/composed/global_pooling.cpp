@@ -1,6 +1,9 @@
 #include "keel/ops/composed/global_pooling.h"
 
+#include <vector>
+
 #include "keel/core/base/error.h"
+#include "keel/graph/ir/called_as.h"
 #include "keel/ops/reduce.h"
 #include "keel/ops/window_rules.h"
 
@@ -8,7 +11,7 @@ namespace keel {
 namespace {
 
 Value global_pool(const char* op, const Operand& x, const std::string& layout, bool keepdims,
-                  CallSite site,
+                  CallSite site, const char* inner,
                   Value (*reduce)(Operand, const std::vector<int64_t>&, bool, CallSite)) {
   const CallSite line = site.known() ? site : x.site();
   const Value images = require_value(x, op, "x", line);
@@ -19,19 +22,21 @@ Value global_pool(const char* op, const Operand& x, const std::string& layout, b
     fail("layout", "NHWC or NCHW", '"' + layout + '"');
   if (images.shape().rank() != 4) fail("x", "rank 4", to_string(images.type()));
   const ImageAxes axes = image_axes(layout);
-  return reduce(images,
-                {static_cast<int64_t>(axes.spatial[0]), static_cast<int64_t>(axes.spatial[1])},
-                keepdims, line);
+  const std::vector<int64_t> spatial{static_cast<int64_t>(axes.spatial[0]),
+                                     static_cast<int64_t>(axes.spatial[1])};
+  require_operands_of(inner, {op, {"x"}}, {images.type()},
+                      Attributes::of(ReduceAttributes{spatial, keepdims}), line);
+  return reduce(images, spatial, keepdims, line);
 }
 
 }  // namespace
 
 Value global_max_pool2d(Operand x, const std::string& layout, bool keepdims, CallSite site) {
-  return global_pool("global_max_pool2d", x, layout, keepdims, site, max);
+  return global_pool("global_max_pool2d", x, layout, keepdims, site, "max", max);
 }
 
 Value global_avg_pool2d(Operand x, const std::string& layout, bool keepdims, CallSite site) {
-  return global_pool("global_avg_pool2d", x, layout, keepdims, site, mean);
+  return global_pool("global_avg_pool2d", x, layout, keepdims, site, "mean", mean);
 }
 
 }  // namespace keel
