@@ -43,7 +43,8 @@ void check_indices(const Index* indices, int64_t count, int64_t size, const std:
     if (index >= 0 && index < size) continue;
     throw Error({.op = op,
                  .argument = axis ? "indices along axis " + std::to_string(*axis) : "indices",
-                 .expected = "indices from 0 to " + std::to_string(size - 1),
+                 .expected = size == 0 ? "none, since the axis is empty"
+                                       : "indices from 0 to " + std::to_string(size - 1),
                  .got = std::to_string(index) + " at position " + std::to_string(i)});
   }
 }

@@ -1,20 +1,25 @@
 #include "keel/ops/composed/indexing.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 
 #include "keel/graph/ir/graph.h"
+#include "keel/ops/axes.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/gather.h"
+#include "keel/ops/reduce.h"
 #include "keel/ops/shape.h"
 #include "keel/ops/slice.h"
 
 namespace keel {
 namespace {
 
+constexpr const char* kOp = "indexing";
+
 [[noreturn]] void fail(const std::string& argument, const std::string& expected,
                        const std::string& got, CallSite site, const std::string& fix = "") {
-  throw Error({.op = "indexing",
+  throw Error({.op = kOp,
                .argument = argument,
                .expected = expected,
                .got = got,
@@ -55,6 +60,24 @@ std::vector<Index> complete(const Indices& indices, const Shape& shape) {
   return all;
 }
 
+// A Value among the indices, and its axis: of what was cut and dropped, and x's own.
+struct Chosen {
+  Value indices;
+  int64_t axis, own;
+};
+
+// Indices along an axis of this size that is not made one with others.
+struct Apart {
+  Value indices;
+  int64_t size;
+};
+
+std::vector<int64_t> counted_from(size_t first, size_t count) {
+  std::vector<int64_t> axes(count);
+  std::iota(axes.begin(), axes.end(), static_cast<int64_t>(first));
+  return axes;
+}
+
 // Applies indices to a value one kind after the other. Axes are those of x until drop().
 class Indexing {
  public:
@@ -73,6 +96,7 @@ class Indexing {
   // Ranges, and the numbers that a slice of one element can stand for.
   void cut() {
     SliceAttributes box;
+    Values checks;
     bool whole = true;
     for (const Index& index : all_) {
       if (is<NewAxis>(index)) continue;
@@ -91,12 +115,15 @@ class Indexing {
         dropped_.push_back(static_cast<int64_t>(axis));
         require_within(*number, axis);
         if (is_gathered(*number, axis)) continue;
+        if (shape_[axis] < 0) checks.push_back(reaching_back(*number, axis));
         box.begin.back() = *number;
         box.end.back() = *number + 1 == 0 ? kToEnd : *number + 1;
         whole = whole && shape_[axis] == 1;
       }
     }
     if (!whole) value_ = slice(value_, box.begin, box.end, box.strides, site_);
+    // No sizes are compared here: what is checked has to be among a value's operands to be kept.
+    for (const Value& check : checks) value_ = same_dims(value_, check, {{}, {}, kOp, "x"}, site_);
   }
 
   void require_within(int64_t number, size_t axis) const {
@@ -106,6 +133,20 @@ class Indexing {
          dim == 0 ? "no index, since it is empty"
                   : "an index from " + std::to_string(-dim) + " to " + std::to_string(dim - 1),
          std::to_string(number), site_);
+  }
+
+  // Checks once the size of the axis is known that there are as many elements as a negative number
+  // counts back. Returns these, of all other axes everything.
+  Value reaching_back(int64_t number, size_t axis) const {
+    const int64_t count = number == kToStart ? kToEnd : -number;
+    std::vector<int64_t> begin(shape_.rank(), 0);
+    begin[axis] = -count;
+    const Value last = slice(value_, begin, {}, {}, site_);
+    const Value wanted = zeros_of(value_.graph(), {boolean, Shape{count}}, site_);
+    const std::string argument = "index " + std::to_string(number) + " of axis " +
+                                 std::to_string(axis) + ", for " + std::to_string(count) +
+                                 " elements or more";
+    return same_dims(last, wanted, {{static_cast<int64_t>(axis)}, {0}, kOp, argument}, site_);
   }
 
   // A slice of an axis without a known size may turn out empty; gather says what is wrong then.
@@ -137,22 +178,22 @@ class Indexing {
 
   // Takes what Values choose.
   void take() {
-    Values chosen;
-    std::vector<int64_t> axes;
-    int64_t at = 0;
+    std::vector<Chosen> all;
+    int64_t at = 0, own = 0;
     for (const Index& index : all_) {
-      if (is<NewAxis>(index) || is<int64_t>(index)) continue;
+      if (is<NewAxis>(index)) continue;
       if (const auto* value = std::get_if<Value>(&index.kind())) {
-        require_indices_dtype(*value, at);
-        chosen.push_back(*value);
-        axes.push_back(at);
+        require_indices_dtype(*value, own);
+        all.push_back({*value, at, own});
       }
-      ++at;
+      at += is<int64_t>(index) ? 0 : 1;
+      ++own;
     }
-    if (chosen.empty()) return;
-    if (chosen.size() > 1) chosen = {flattened(chosen, axes)};
-    value_ = gather(value_, Operand(chosen[0], site_), axes[0], site_);
-    chosen_rank_ = static_cast<int64_t>(chosen[0].shape().rank());
+    if (all.empty()) return;
+    const Value indices = all.size() == 1 ? all[0].indices : together(all);
+    value_ = gather(value_, Operand(indices, site_), all[0].axis, site_);
+    chosen_rank_ = static_cast<int64_t>(indices.shape().rank());
+    for (const Apart& part : apart_) take_from_each(part, all[0].axis + chosen_rank_);
   }
 
   void require_indices_dtype(const Value& indices, int64_t axis) const {
@@ -163,39 +204,64 @@ class Indexing {
                           : "convert them with cast(x, keel::i64)");
   }
 
-  // Makes the axes one, where the first of them is, and gives the indices into it.
-  Value flattened(const Values& chosen, const std::vector<int64_t>& axes) {
+  // Makes the axes of the chosen one, where the first of them is, and gives the indices into it.
+  // Where no reshape could tell the sizes the axes stay side by side, and the indices are the
+  // first's.
+  Value together(const std::vector<Chosen>& all) {
+    const Shape shape = value_.shape(), flat = bring_together(all);
+    const auto dim = [&](const Chosen& one) { return shape[static_cast<size_t>(one.axis)]; };
+    if (is_told_by_reshape(flat)) {
+      value_ = reshape(value_, flat, site_);
+      Value indices;
+      int64_t stride = 1;
+      for (size_t i = all.size(); i-- > 0;) {
+        const Value part = offsets(all[i], dim(all[i]), stride);
+        indices = indices.valid() ? add(indices, part, site_) : part;
+        stride *= dim(all[i]);
+      }
+      return indices;
+    }
+    Value first = offsets(all[0], dim(all[0]), 1);
+    for (size_t i = 1; i < all.size(); ++i) {
+      apart_.push_back({offsets(all[i], dim(all[i]), 1), dim(all[i])});
+      // As zeros, which give the indices of the first the shape that all have together.
+      first = add(first, mul(apart_.back().indices, 0, site_), site_);
+    }
+    return first;
+  }
+
+  static bool is_told_by_reshape(const Shape& shape) {
+    const auto unknown =
+        std::count_if(shape.begin(), shape.end(), [](int64_t dim) { return dim < 0; });
+    return unknown <= 1 && !is_undetermined(shape);
+  }
+
+  // Puts the axes of the chosen side by side. Returns the shape with one axis in their place.
+  Shape bring_together(const std::vector<Chosen>& all) {
     const Shape shape = value_.shape();
-    std::vector<int64_t> order, sizes;
+    std::vector<int64_t> order, axes;
+    Shape flat;
+    for (const Chosen& one : all) axes.push_back(one.axis);
     for (int64_t i = 0; i < static_cast<int64_t>(shape.rank()); ++i) {
       if (i == axes[0]) {
         order.insert(order.end(), axes.begin(), axes.end());
-        sizes.push_back(merged(shape, axes));
+        flat.push_back(merged(shape, all));
       } else if (std::find(axes.begin(), axes.end(), i) == axes.end()) {
         order.push_back(i);
-        sizes.push_back(shape[static_cast<size_t>(i)]);
+        flat.push_back(shape[static_cast<size_t>(i)]);
       }
     }
     if (!std::is_sorted(order.begin(), order.end())) value_ = transpose(value_, order, site_);
-    value_ = reshape(value_, Shape(sizes), site_);
-    Value all;
-    int64_t stride = 1;
-    for (size_t i = axes.size(); i-- > 0;) {
-      const int64_t dim = shape[static_cast<size_t>(axes[i])];
-      const Value part = offsets(chosen[i], dim, stride);
-      all = all.valid() ? add(all, part, site_) : part;
-      stride *= dim;
-    }
-    return all;
+    return flat;
   }
 
   // Returns the number of elements of these axes together; -1 where the first is not known.
-  int64_t merged(const Shape& shape, const std::vector<int64_t>& axes) const {
+  int64_t merged(const Shape& shape, const std::vector<Chosen>& all) const {
     int64_t size = 1;
-    for (const int64_t axis : axes) {
-      const int64_t dim = shape[static_cast<size_t>(axis)];
-      if (dim < 0 && axis != axes[0]) {
-        fail(axis_of(static_cast<size_t>(axis), shape),
+    for (const Chosen& one : all) {
+      const int64_t dim = shape[static_cast<size_t>(one.axis)];
+      if (dim < 0 && one.axis != all[0].axis) {
+        fail(axis_of(static_cast<size_t>(one.own), shape_),
              "a known size, since it is not the first that is indexed by a Value", "-1", site_);
       }
       size = size < 0 || dim < 0 ? kUnknownDim : size * dim;
@@ -204,11 +270,34 @@ class Indexing {
   }
 
   // indices * stride. Looked up in a table, where the size is known: an index out of range of its
-  // own axis must not end up in another row.
-  Value offsets(const Value& indices, int64_t dim, int64_t stride) const {
-    if (dim < 0) return mul(cast(Operand(indices, site_), i64, site_), stride, site_);
-    const Value table = mul(iota(indices.graph(), i64, {dim}, 0, site_), stride, site_);
-    return gather(table, Operand(indices, site_), 0, site_);
+  // own axis must not end up in another row. The table lies along that axis, where there are axes
+  // enough, since gather names it.
+  Value offsets(const Chosen& one, int64_t dim, int64_t stride) const {
+    const Operand indices(one.indices, site_);
+    if (dim < 0) return mul(cast(indices, i64, site_), stride, site_);
+    const size_t rank = static_cast<size_t>(one.own) + one.indices.shape().rank();
+    const auto axis = rank <= Shape::kMaxRank ? static_cast<size_t>(one.own) : 0;
+    Shape table;
+    for (size_t i = 0; i < axis; ++i) table.push_back(1);
+    table.push_back(dim);
+    const auto along = static_cast<int64_t>(axis);
+    const Value positions = iota(one.indices.graph(), i64, table, along, site_);
+    const Value found = gather(mul(positions, stride, site_), indices, along, site_);
+    return axis == 0 ? found : squeeze(found, counted_from(0, axis), site_);
+  }
+
+  // Takes the element that the indices name of each of the slices along `axis`, behind their own
+  // axes: the others count as 0 in a sum. (It makes 0 of -0.)
+  void take_from_each(const Apart& part, int64_t axis) {
+    const DType dtype = value_.dtype();
+    const size_t behind = value_.shape().rank() - static_cast<size_t>(axis);
+    const auto axes = counted_from(part.indices.shape().rank(), behind);
+    const Value wanted = expand_dims(part.indices, axes, site_);
+    Value positions = iota(value_.graph(), i64, {part.size}, 0, site_);
+    if (behind > 1) positions = expand_dims(positions, counted_from(1, behind - 1), site_);
+    const Value each = dtype == boolean ? cast(Operand(value_, site_), u8, site_) : value_;
+    const Value named = select(equal(wanted, positions, site_), each, 0, site_);
+    value_ = cast(Operand(sum(named, {axis}, false, site_), site_), dtype, site_);
   }
 
   // Inserts the new axes.
@@ -234,6 +323,7 @@ class Indexing {
   CallSite site_;
   std::vector<Index> all_;
   std::vector<int64_t> dropped_;  // axes of x
+  std::vector<Apart> apart_;      // in the order of their axes
   int64_t chosen_rank_ = 0;
 };
 
