@@ -6,6 +6,7 @@
 
 #include "keel/graph/ir/graph.h"
 #include "keel/ops/axes.h"
+#include "keel/ops/composed/at_least.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/gather.h"
 #include "keel/ops/reduce.h"
@@ -96,7 +97,6 @@ class Indexing {
   // Ranges, and the numbers that a slice of one element can stand for.
   void cut() {
     SliceAttributes box;
-    Values checks;
     bool whole = true;
     for (const Index& index : all_) {
       if (is<NewAxis>(index)) continue;
@@ -115,15 +115,13 @@ class Indexing {
         dropped_.push_back(static_cast<int64_t>(axis));
         require_within(*number, axis);
         if (is_gathered(*number, axis)) continue;
-        if (shape_[axis] < 0) checks.push_back(reaching_back(*number, axis));
+        if (shape_[axis] < 0) require_reach(*number, axis);
         box.begin.back() = *number;
         box.end.back() = *number + 1 == 0 ? kToEnd : *number + 1;
         whole = whole && shape_[axis] == 1;
       }
     }
     if (!whole) value_ = slice(value_, box.begin, box.end, box.strides, site_);
-    // No sizes are compared here: what is checked has to be among a value's operands to be kept.
-    for (const Value& check : checks) value_ = same_dims(value_, check, {{}, {}, kOp, "x"}, site_);
   }
 
   void require_within(int64_t number, size_t axis) const {
@@ -135,18 +133,10 @@ class Indexing {
          std::to_string(number), site_);
   }
 
-  // Checks once the size of the axis is known that there are as many elements as a negative number
-  // counts back. Returns these, of all other axes everything.
-  Value reaching_back(int64_t number, size_t axis) const {
+  // Has it checked, once the size of the axis is known, that a negative number stays within it.
+  void require_reach(int64_t number, size_t axis) {
     const int64_t count = number == kToStart ? kToEnd : -number;
-    std::vector<int64_t> begin(shape_.rank(), 0);
-    begin[axis] = -count;
-    const Value last = slice(value_, begin, {}, {}, site_);
-    const Value wanted = zeros_of(value_.graph(), {boolean, Shape{count}}, site_);
-    const std::string argument = "index " + std::to_string(number) + " of axis " +
-                                 std::to_string(axis) + ", for " + std::to_string(count) +
-                                 " elements or more";
-    return same_dims(last, wanted, {{static_cast<int64_t>(axis)}, {0}, kOp, argument}, site_);
+    value_ = with_at_least(value_, axis, count, kOp, "index " + std::to_string(number), site_);
   }
 
   // A slice of an axis without a known size may turn out empty; gather says what is wrong then.

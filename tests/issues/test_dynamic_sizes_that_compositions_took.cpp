@@ -122,6 +122,37 @@ TEST_CASE("stacked values and transposed convolutions name themselves for unknow
   CHECK(refusal(g, wide, {{images, {1, 3, 3, 3}}, {kernels, {2, 2, 4, 3}}}).empty());
 }
 
+TEST_CASE("convolutions of sequences and global maxima name themselves for unknown sizes") {
+  Graph g;
+  const Value x = g.input("x", f32, {1, -1, -1}), w = g.input("w", f32, {3, 2, 1});
+  for (const auto& [options, least] : {std::pair{Conv1dOptions{}, 3},
+                                       {Conv1dOptions{.dilation = 4}, 9},
+                                       {Conv1dOptions{.padding = "explicit", .pads = {1, 0}}, 2}}) {
+    CAPTURE(least);
+    const Value y = conv1d(x, w, options);
+    check_refusal(refusal(g, y, {{x, {1, least - 1, 2}}, {w, {3, 2, 1}}}),
+                  "conv1d: x, for " + std::to_string(least) + " or more along axis 1: expected");
+    CHECK(refusal(g, y, {{x, {1, least, 2}}, {w, {3, 2, 1}}}).empty());
+    check_refusal(refusal(g, y, {{x, {1, 9, 3}}, {w, {3, 2, 1}}}),
+                  "conv1d: weights: expected size 3 along axis 1");
+  }
+  // Padded as far as its windows reach, any width will do.
+  for (const Conv1dOptions& options :
+       {Conv1dOptions{.padding = "same"}, {.padding = "explicit", .pads = {1, 1}}})
+    CHECK(refusal(g, conv1d(x, w, options), {{x, {1, 1, 2}}, {w, {3, 2, 1}}}).empty());
+  const Value first = g.input("first", f32, {1, 2, -1}), v = g.input("v", f32, {1, 2, 3});
+  const Value z = conv1d(first, v, {.layout = "NCW"});
+  check_refusal(refusal(g, z, {{first, {1, 2, 2}}, {v, {1, 2, 3}}}),
+                "conv1d: x, for 3 or more along axis 2: expected");
+  CHECK(refusal(g, z, {{first, {1, 2, 3}}, {v, {1, 2, 3}}}).empty());
+  const Value images = g.input("images", f32, {1, -1, 2, 1});
+  const Value largest = global_max_pool2d(images), average = global_avg_pool2d(images);
+  check_refusal(refusal(g, largest, {{images, {1, 0, 2, 1}}}),
+                "global_max_pool2d: x, for 1 or more along axis 1: expected");
+  CHECK(refusal(g, largest, {{images, {1, 1, 2, 1}}}).empty());
+  CHECK(refusal(g, average, {{images, {1, 0, 2, 1}}}).empty());
+}
+
 TEST_CASE("the checks of recurrent and stacked sizes leave no node behind") {
   const auto nodes = [](int64_t batch) {
     Graph g;
