@@ -1,6 +1,7 @@
 // keel eval, predict and inspect: what they print of saved weights, against weights that are made
 // here, and what they refuse.
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -63,6 +64,28 @@ struct FourImages : TempFolder {
     }
   }
 };
+
+#ifdef KEEL_TEST_PNG
+// A PNG file without gAMA and sRGB, as most programs write them, of samples most significant byte
+// first. png_image would write a 16-bit one as linear light, and say so in the file.
+void write_png(const std::string& path, int side, int bits, int color_type, std::string samples) {
+  FILE* const file = std::fopen(path.c_str(), "wb");
+  REQUIRE(file != nullptr);
+  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
+  png_infop info = png_create_info_struct(png);
+  png_init_io(png, file);
+  const auto size = static_cast<png_uint_32>(side);
+  png_set_IHDR(png, info, size, size, bits, color_type, PNG_INTERLACE_NONE,
+               PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  png_write_info(png, info);
+  const size_t row = samples.size() / static_cast<size_t>(side);
+  for (size_t at = 0; at < samples.size(); at += row)
+    png_write_row(png, reinterpret_cast<png_const_bytep>(samples.data() + at));
+  png_write_end(png, info);
+  png_destroy_write_struct(&png, &info);
+  REQUIRE(std::fclose(file) == 0);
+}
+#endif
 
 // A training of one model on a small set, with its states.
 struct Trained {
@@ -453,6 +476,47 @@ TEST_CASE("predict: probabilities and a picture of images and of files") {
               {"cut.png", "PNG"});
 #endif
 }
+
+#ifdef KEEL_TEST_PNG
+TEST_CASE("predict: a PNG file of 16 bits has the pixels of its twins of 8 bits and as PGM") {
+  const TempFolder files;
+  // Logit c is the sum of the 78 pixels from 78 c on, over 255 and 78: no pixel is without effect.
+  std::vector<float> w(7840, 0.0f);
+  for (size_t pixel = 0; pixel < 780; ++pixel) w[pixel * 10 + pixel / 78] = 1.0f / 78;
+  const std::string weights = files.write("w", softmax_file(w, std::vector<float>(10, 0.0f)));
+  const auto probabilities = [&](const std::string& image) {
+    const ToolResult result = run_tool({"predict", "--load", weights, "--model", "softmax",
+                                        "--image", image, "--json", files.file("j")});
+    REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+    return read_json(files.file("j")).at("probabilities");
+  };
+  // In 16 bits value v of 255 is 257 v of 65535: the same byte twice.
+  std::string grey, grey16, rgb, rgb16;
+  for (int i = 0; i < 784; ++i) {
+    for (int c = 0; c < 3; ++c) {
+      const auto value = static_cast<char>(i * i / 2411 + c * i % 256 / (c + 2));
+      rgb += value;
+      rgb16 += std::string(2, value);
+      if (c > 0) continue;
+      grey += value;
+      grey16 += std::string(2, value);
+    }
+  }
+  const json of_grey = probabilities(files.write("p.pgm", "P5 28 28 255\n" + grey));
+  const json of_rgb = probabilities(files.write("p.ppm", "P6 28 28 255\n" + rgb));
+  CHECK(of_grey != of_rgb);
+  CHECK(probabilities(files.write("d.pgm", "P5 28 28 65535\n" + grey16)) == of_grey);
+  const std::string png = files.file("p.png");
+  write_png(png, 28, 8, PNG_COLOR_TYPE_GRAY, grey);
+  CHECK(probabilities(png) == of_grey);
+  write_png(png, 28, 16, PNG_COLOR_TYPE_GRAY, grey16);
+  CHECK(probabilities(png) == of_grey);
+  write_png(png, 28, 8, PNG_COLOR_TYPE_RGB, rgb);
+  CHECK(probabilities(png) == of_rgb);
+  write_png(png, 28, 16, PNG_COLOR_TYPE_RGB, rgb16);
+  CHECK(probabilities(png) == of_rgb);
+}
+#endif
 
 TEST_CASE("predict: a large image is read where --read-budget says so") {
   const FourImages data;

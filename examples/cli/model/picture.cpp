@@ -119,6 +119,8 @@ Picture read_png(const std::string& path, const std::string& bytes) {
   } const free{&image};
   if (png_image_begin_read_from_memory(&image, bytes.data(), bytes.size()) == 0)
     fail(path, std::string("is no PNG file that can be read: ") + image.message);
+  // Without it libpng takes values of 16 bits for linear light, where those of 8 bits are sRGB.
+  image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
   const bool color = (image.format & PNG_FORMAT_FLAG_COLOR) != 0;
   Picture picture = make_picture(path, image.height, image.width, color ? 3 : 1);
   image.format = color ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
