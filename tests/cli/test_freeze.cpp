@@ -128,6 +128,21 @@ TEST_CASE("keel freeze: the frozen file is one for run graph predict and freeze"
   CHECK(lines_of(trains.err).size() == 1);
 }
 
+TEST_CASE("keel train: a frozen model has no weights to train") {
+  const Trained trained("softmax");
+  done({"freeze", "--load", trained.weights(), "--out", trained.keel()});
+  const std::string summary = trained.file("summary.json"), save = trained.file("never");
+  const ToolResult result =
+      run_tool({"train", "--model", trained.keel(), "--data", trained.path(), "--batch", "20",
+                "--steps", "3", "--summary", summary, "--save", save});
+  CHECK(result.exit_code == 2);
+  CHECK(lines_of(result.err).size() == 1);
+  CHECK_MESSAGE(contains(result.err, "--model " + trained.keel() + ": has no weights to train"),
+                result.err);
+  CHECK(!std::filesystem::exists(summary));
+  CHECK(!std::filesystem::exists(save));
+}
+
 TEST_CASE("keel freeze: weights that are missing or of another shape are all named") {
   const Trained trained("mlp");
   const std::vector<std::string> names = [&] {

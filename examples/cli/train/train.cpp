@@ -106,6 +106,7 @@ class TrainRun {
     profile_.emplace(flags_, group_.get(), total_steps_);
     StopSignals signals;
     model_ = flags_.own_update() ? task_->build_with_own_update(graph_) : task_->build(graph_);
+    require_weights();
     const keel::Values weights = graph_.states(), of_model = weight_states(graph_);
     const keel::DataParallel ranks(group_, {.micro_shards = flags_.micro_shards});
     if (group_) outcome_.rank_transport = group_->transport();
@@ -225,6 +226,14 @@ class TrainRun {
     return keel::AcceleratedTraining{
         .mode = *flags_.accelerate,
         .tell = {.loss = model_.loss, .final_loss = flags_.target_loss}};
+  }
+
+  void require_weights() const {
+    if (flags_.own_update() || !keel::trainable_states(model_.loss).empty()) return;
+    throw keel::Error({.op = "--model " + flags_.task->name,
+                       .message = "has no weights to train",
+                       .fix = "a frozen graph only answers: take the model that it was made of",
+                       .kind = keel::ErrorKind::kInvalidArgument});
   }
 
   // A model out of a file begins with the weights that are there.
