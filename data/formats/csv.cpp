@@ -100,7 +100,8 @@ class CsvScanner {
 
   // The next record; false at the end. Empty lines are passed over.
   bool next(Record& record) {
-    while (!bytes_.ended() && at_line_end()) end_line();
+    const auto pass_over = [&] { bytes_.take(); };
+    while (!bytes_.ended() && at_line_end()) end_line(pass_over);
     if (bytes_.ended()) return false;
     first_line_ = line_;
     record.clear();
@@ -114,7 +115,7 @@ class CsvScanner {
         bytes_.take();
         continue;
       }
-      if (!bytes_.ended()) end_line();
+      if (!bytes_.ended()) end_line(pass_over);
       return true;
     }
   }
@@ -126,8 +127,12 @@ class CsvScanner {
 
  private:
   bool at_line_end() const { return bytes_.peek() == '\n' || bytes_.peek() == '\r'; }
-  void end_line() {
-    if (bytes_.take() == '\r' && !bytes_.ended() && bytes_.peek() == '\n') bytes_.take();
+  // A line ends with \n, \r or the two in this order; `take` takes each of these bytes.
+  template <class Take>
+  void end_line(Take take) {
+    const bool may_be_two = bytes_.peek() == '\r';
+    take();
+    if (may_be_two && !bytes_.ended() && bytes_.peek() == '\n') take();
     ++line_;
   }
   void plain(Record& record) {
@@ -136,7 +141,10 @@ class CsvScanner {
   void quoted(Record& record) {
     bytes_.take();
     while (!bytes_.ended()) {
-      if (bytes_.peek() == '\n') ++line_;
+      if (at_line_end()) {
+        end_line([&] { add(record); });
+        continue;
+      }
       if (bytes_.peek() != '"') {
         add(record);
         continue;

@@ -1,5 +1,6 @@
 // Tables: numbers near 0 were no numbers, too large ones were not called so, what is whole was
-// judged behind rounding, and errors counted rows where files have lines.
+// judged behind rounding, and errors counted rows, or some ends of lines only, where files have
+// lines.
 #include <cmath>
 #include <limits>
 #include <string>
@@ -93,6 +94,25 @@ TEST_CASE("classes beyond a byte are refused with the line of the file") {
   refused("y,x\n1,2\n256,3\n", "line 3");
   refused("\n\ny,x\r\n1,2\r\n\r\n256,3\r\n", "line 6");
   refused("y,\"x\nof two lines\"\n1,2\n256,3", "line 4");
+}
+
+TEST_CASE("lines inside of a quoted cell count whatever ends them") {
+  const TempFolder folder;
+  // Two lines of a header, one row, one row that is wrong: line 4, or 5 with an empty line inside.
+  for (const std::string& end : {std::string("\n"), std::string("\r"), std::string("\r\n")}) {
+    CAPTURE(end.size());
+    const auto refused = [&](const std::string& header, const char* line) {
+      const std::string path =
+          folder.write("t.csv", header + end + "1,2,0" + end + "3,bad,1" + end);
+      CHECK(contains(error_of([&] { load_labelled_csv(path, "y"); }),
+                     std::string(line) + ": column 'b'"));
+    };
+    refused("\"x" + end + "z\",b,y", "line 4");
+    refused("\"x" + end + end + "\",b,y", "line 5");
+    // What ends lines inside is part of the cell.
+    const std::string path = folder.write("t.csv", "\"x" + end + "z\",b" + end + "1,2" + end);
+    CHECK(csv_columns(path) == std::vector<std::string>{"x" + end + "z", "b"});
+  }
 }
 
 TEST_SUITE_END();
