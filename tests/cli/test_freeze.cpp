@@ -70,15 +70,16 @@ std::string changed_weights(
 }  // namespace
 
 TEST_CASE("keel freeze: a frozen model evaluates with the same numbers as its weights") {
-  // Dense layers; a norm with statistics; dropout.
-  for (const char* model : {"mlp", "resnet", "lenet"}) {
+  // Dense layers; a norm with statistics; dropout; a loop that puts its states into rows.
+  for (const std::string model : {"mlp", "resnet", "lenet", "lstm"}) {
     CAPTURE(model);
+    const bool has_convolutions = model == "resnet" || model == "lenet";
     const Trained trained(model);
     const ToolResult frozen =
         done({"freeze", "--load", trained.weights(), "--out", trained.keel()});
     CHECK(contains(frozen.out, "input image u8[?, 784]"));
     CHECK(contains(frozen.out, "output logits f32[?, 10]"));
-    CHECK(contains(frozen.out, std::string("wrote ") + trained.keel() + ": " + model));
+    CHECK(contains(frozen.out, "wrote " + trained.keel() + ": " + model));
     CHECK_FALSE(std::filesystem::exists(trained.keel() + ".safetensors"));
     done({"freeze", "--load", trained.weights(), "--out", trained.onnx()});
     const std::string text = read_text(trained.keel());
@@ -91,13 +92,20 @@ TEST_CASE("keel freeze: a frozen model evaluates with the same numbers as its we
       CHECK(scores(trained, {"--model", trained.keel()}, backend) == expected);
       nlohmann::json onnx = scores(trained, {"--model", trained.onnx()}, backend);
       // ONNX has the channels of images first, so sums of a convolution meet in another order.
-      if (std::string(model) != "mlp") {
+      if (has_convolutions) {
         CHECK(onnx.at("loss").get<double>() == doctest::Approx(expected.at("loss").get<double>()));
         onnx["loss"] = expected.at("loss");
       }
       CHECK(onnx == expected);
     }
   }
+}
+
+TEST_CASE("keel export: an lstm of any batch evaluates with the same numbers as its weights") {
+  const Trained trained("lstm");
+  done({"export", "--load", trained.weights(), "--out", trained.onnx()});
+  CHECK(scores(trained, {"--model", trained.onnx()}, "npu") ==
+        scores(trained, {"--load", trained.weights()}, "npu"));
 }
 
 TEST_CASE("keel freeze: the frozen file is one for run graph predict and freeze") {

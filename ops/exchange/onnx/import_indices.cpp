@@ -34,7 +34,7 @@ using Combine = Value (*)(Operand, Operand, CallSite);
 // and an update to the update.
 Value combine_rows(const Value& x, const Value& places, const Value& updates, Combine combine) {
   const int64_t rows = x.shape({})[0], count = places.shape({})[0];
-  const Value numbers = expand_dims(iota(x.graph({}), i64, {rows}, 0, {}), {1}, {});
+  const Value numbers = along_axis(iota(x.graph({}), i64, {rows}, 0, {}), 0, x.shape({}).rank());
   const auto always = [](const Values& v) {
     return v[0].graph({}).constant(Tensor::full(boolean, {}, 1), {});
   };
@@ -48,12 +48,12 @@ Value combine_rows(const Value& x, const Value& places, const Value& updates, Co
   return while_loop({Operand(x)}, always, body, {.trip_count = count}, {})[0];
 }
 
-// Says of each of so many rows, [rows, 1], whether one of the places names it. A place that is out
-// of range is an error of the run.
+// Says of each row, in a shape that broadcasts to x, whether one of the places names it. A place
+// that is out of range is an error of the run.
 Value rows_hit(NodeContext& c, const Value& x, const Value& places) {
   const Value ones = broadcast_to(c.result(Tensor::full(i32, {}, 1)), places.shape({}), {});
   const Value none = zeros_of(x.graph({}), {i32, Shape{x.shape({})[0]}}, {});
-  return expand_dims(greater(scatter_add(none, places, ones, {}), 0, {}), {1}, {});
+  return along_axis(greater(scatter_add(none, places, ones, {}), 0, {}), 0, x.shape({}).rank());
 }
 
 }  // namespace
@@ -75,6 +75,12 @@ Value element_places(NodeContext& c, const Value& indices, const Shape& shape, s
   return place;
 }
 
+Shape RowPlaces::shape_of(int64_t count) const {
+  Shape shape{count};
+  for (const int64_t size : row_shape) shape.push_back(size);
+  return shape;
+}
+
 RowPlaces row_places(NodeContext& c, const Value& indices, const Shape& shape, int64_t batch) {
   const Shape own = c.known_shape(indices, "its indices");
   const auto first = static_cast<size_t>(batch);
@@ -90,6 +96,8 @@ RowPlaces row_places(NodeContext& c, const Value& indices, const Shape& shape, i
       result.row_shape.push_back(shape[i]);
       continue;
     }
+    if (shape[i] < 0)
+      c.refuse("the sizes that its indices name are not known before the run: " + to_string(shape));
     result.rows = checked_mul(result.rows, shape[i]);
     if (i >= first) dims.push_back(shape[i]);
   }
@@ -115,12 +123,11 @@ Value scatter_rows(NodeContext& c, const Value& x, const Value& places, const Va
   if (reduction == "last")
     return select(rows_hit(c, x, places), combine_rows(x, places, updates, nullptr), x, {});
   if (reduction != "none") c.refuse("its reduction is '" + reduction + "'");
-  const bool flags = x.dtype({}) == boolean;
-  const DType dtype = flags ? u8 : x.dtype({});
-  const Shape& shape = x.shape({});
-  const Value zeros = zeros_of(x.graph({}), {dtype, shape}, {});
-  const Value put = scatter_add(zeros, places, cast(updates, dtype, {}), {});
-  return cast(select(rows_hit(c, x, places), put, cast(x, dtype, {}), {}), x.dtype({}), {});
+  const DType dtype = x.dtype({}) == boolean ? u8 : x.dtype({});
+  const Value own = cast(x, dtype, {});
+  const Value put =
+      scatter_add(zeros_like(own.graph({}), own), places, cast(updates, dtype, {}), {});
+  return cast(select(rows_hit(c, x, places), put, own, {}), x.dtype({}), {});
 }
 
 Value reversed_sequences(NodeContext& c, const Value& x, const Value& given, size_t time,

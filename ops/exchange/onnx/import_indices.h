@@ -20,17 +20,20 @@ Value from_front(const Value& indices, int64_t size);
 Value element_places(NodeContext& c, const Value& indices, const Shape& shape, size_t axis);
 
 // The last axis of `indices` names axes of a value of `shape` from `batch` on; those before are the
-// indices' own.
+// indices' own. The sizes of these axes are known before the run, those of a row need not be.
 struct RowPlaces {
   Value places;      // one for each row that is named
   int64_t rows = 1;  // of the value
   Shape row_shape;
+
+  // Returns the shape of so many rows.
+  Shape shape_of(int64_t count) const;
 };
 RowPlaces row_places(NodeContext& c, const Value& indices, const Shape& shape, int64_t batch);
 
-// x [rows, size] with the updates [count, size] put into rows `places` [count]; `reduction` is
-// none, last, add, mul, min or max. Where several are put into one row with none, their sum is
-// there: ONNX leaves it open.
+// x [rows, ...] with the updates [count, ...] put into rows `places` [count]; `reduction` is none,
+// last, add, mul, min or max. Where several are put into one row with none, their sum is there:
+// ONNX leaves it open.
 Value scatter_rows(NodeContext& c, const Value& x, const Value& places, const Value& updates,
                    const std::string& reduction);
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "keel/ops/axes.h"
+#include "keel/ops/elementwise.h"
 #include "keel/ops/exchange/onnx/import_rules.h"
 #include "keel/ops/shape.h"
 
@@ -44,6 +45,13 @@ inline Value along_axis(const Value& x, size_t axis, size_t rank) {
   std::vector<int64_t> axes;
   for (size_t i = axis + own; i < rank; ++i) axes.push_back(static_cast<int64_t>(i - axis));
   return axes.empty() ? x : expand_dims(x, axes, {});
+}
+
+// Returns zeros of x's dtype that have x's own shape, whatever it is in the run.
+inline Value zeros_like(Graph& graph, const Value& x) {
+  if (x.shape({}).known()) return zeros_of(graph, x.type({}), {});
+  if (x.dtype({}) == boolean) return logical_xor(x, x, {});
+  return cast(less(x, x, {}), x.dtype({}), {});
 }
 
 struct OperandPair {

@@ -4,6 +4,7 @@
 
 #include "keel/ops/elementwise.h"
 #include "keel/ops/exchange/graphdef/op_rules.h"
+#include "keel/ops/exchange/onnx/import_shapes.h"
 #include "keel/ops/shape.h"
 
 namespace keel::graphdef {
@@ -21,14 +22,7 @@ Values fill(NodeContext& c) {
   return {broadcast_to(c.in(1), Shape(c.integers(0, "the shape")), {})};
 }
 
-// The zeros have x's own shape, whatever it is in the run.
-Values zeros_like(NodeContext& c) {
-  const Value x = c.in(0);
-  const Shape& shape = x.shape({});
-  if (shape.known()) return {zeros_of(c.graph(), x.type({}), {})};
-  if (x.dtype({}) == boolean) return {logical_xor(x, x, {})};
-  return {cast(less(x, x, {}), x.dtype({}), {})};
-}
+Values zeros_like(NodeContext& c) { return {onnx::zeros_like(c.graph(), c.in(0))}; }
 
 Values ones_like(NodeContext& c) {
   const Value zeros = zeros_like(c)[0];

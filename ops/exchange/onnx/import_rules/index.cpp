@@ -28,14 +28,20 @@ Values gather_elements(NodeContext& c) {
   return {gather(reshape(x, Shape{shape.num_elements()}, {}), places, 0, {})};
 }
 
+// Returns x with as many leading axes as `shape` has. Of several sizes that are open no reshape
+// finds out which is which.
+Value with_leading_axes(NodeContext& c, const Value& x, const Shape& shape) {
+  if (!shape.known() && shape.rank() == x.shape({}).rank()) return x;
+  if (std::count(shape.begin(), shape.end(), int64_t{-1}) > 1)
+    c.refuse("too many of its dimensions are not known before the run: " + to_string(shape));
+  return reshape(x, shape, {});
+}
+
 Values gather_nd(NodeContext& c) {
   const int64_t batch = c.attribute("batch_dims", int64_t{0});
   const Value x = c.in(0);
-  const Shape shape = c.known_shape(x, "its input");
-  const RowPlaces rows = row_places(c, c.in(1), shape, batch);
-  std::vector<int64_t> dims{rows.rows};
-  dims.insert(dims.end(), rows.row_shape.begin(), rows.row_shape.end());
-  return {gather(reshape(x, Shape(dims), {}), rows.places, 0, {})};
+  const RowPlaces rows = row_places(c, c.in(1), x.shape({}), batch);
+  return {gather(with_leading_axes(c, x, rows.shape_of(rows.rows)), rows.places, 0, {})};
 }
 
 // ---- scatter
@@ -56,14 +62,16 @@ Values scatter_elements(NodeContext& c) {
 Values scatter_nd(NodeContext& c) {
   const std::string reduction = c.attribute("reduction", "none");
   const Value x = c.in(0);
-  const Shape shape = c.known_shape(x, "its input");
-  const RowPlaces rows = row_places(c, c.in(1), shape, 0);
-  const int64_t count = rows.places.shape({}).num_elements();
-  const int64_t size = rows.row_shape.num_elements();
-  const Value result = scatter_rows(c, reshape(x, Shape{rows.rows, size}, {}),
-                                    reshape(rows.places, Shape{count}, {}),
-                                    reshape(c.in(2), Shape{count, size}, {}), reduction);
-  return {reshape(result, shape, {})};
+  const RowPlaces named = row_places(c, c.in(1), x.shape({}), 0);
+  const int64_t count = named.places.shape({}).num_elements();
+  const Value rows = with_leading_axes(c, x, named.shape_of(named.rows));
+  Value updates = with_leading_axes(c, c.in(2), named.shape_of(count));
+  if (!named.row_shape.known()) {
+    const std::vector<int64_t> axes = axes_from(1, rows.shape({}).rank());
+    updates = same_dims(updates, rows, {axes, axes, c.node().op, "updates"}, {});
+  }
+  const Value places = reshape(named.places, Shape{count}, {});
+  return {with_leading_axes(c, scatter_rows(c, rows, places, updates, reduction), x.shape({}))};
 }
 
 // ---- one-hot, largest
