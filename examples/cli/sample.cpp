@@ -13,6 +13,7 @@
 #include "cli/base/command_line.h"
 #include "cli/base/commands.h"
 #include "cli/base/run_flags.h"
+#include "cli/model/computing_flags.h"
 #include "cli/model/saved_model.h"
 #include "cli/model/symbols.h"
 #include "models/generative.h"
@@ -81,7 +82,7 @@ int run_sample(const std::vector<std::string>& words) {
   line.add("seed", "N", "of the draws (0)");
   declare_place_flags(line, "where to compute");
   declare_device_flag(line);
-  declare_placement_flag(line);
+  declare_computing_flags(line);
   line.parse(words);
   if (line.wants_help()) {
     std::cout << line.help();
@@ -100,7 +101,8 @@ int run_sample(const std::vector<std::string>& words) {
   const auto seed = static_cast<uint64_t>(line.integer("seed", 0).value_or(0));
   std::string text = line.text("prompt").value_or("\n");
   if (text.empty()) text = "\n";
-  const std::string backend = read_backend(line);
+  const std::string device = read_device(line);
+  const ComputingFlags computing = read_computing_flags(line);
   const keel::ComputeThreads threads(read_threads(line));
 
   const SavedModel saved = read_charlm(*path);
@@ -108,8 +110,9 @@ int run_sample(const std::vector<std::string>& words) {
   keel::Graph graph;
   const keel_examples::CharLm lm = keel_examples::build_charlm(graph);
   const keel::Values weights = graph.states();
-  keel::Session session(graph, keel::device(read_device(line), {}),
-                        {.placement = read_placement(line)});
+  keel::Session session(graph, keel::device(device, {}),
+                        {.precision = precision_of(computing, saved).value,
+                         .placement = placement_of(computing, saved)});
   saved.load_all(session, weights);
   const bool terminal = isatty(STDOUT_FILENO) == 1;
   keel::Tensor window(keel::u8, {1, kWindow + 1});

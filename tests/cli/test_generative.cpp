@@ -12,6 +12,7 @@
 
 #include "cli/data_set.h"
 #include "cli/tool.h"
+#include "support/safetensors_bytes.h"
 #include "support/sanitizer.h"
 
 TEST_SUITE_BEGIN("cli");
@@ -306,6 +307,34 @@ TEST_CASE("keel sample draws no byte that the text has not") {
   const ToolResult damaged =
       run_tool({"sample", "--load", files.write("damaged", bytes), "--chars", "1"});
   CHECK(damaged.exit_code == 1);
+}
+
+TEST_CASE("keel sample computes as the file was trained unless flags say otherwise") {
+  const TempFolder files;
+  const std::string states = files.file("states");
+  train(files, {"--model", "charlm", "--data", letters(files), "--steps", "1", "--precision",
+                "mixed_bf16", "--placement", "mixed", "--save", states});
+  const auto sample = [](Words words, const std::string& preset) {
+    words.insert(words.begin(), {"sample", "--chars", "4", "--load"});
+    return run_tool(words, {{"KEEL_NPU_PRESET", preset}});
+  };
+  CHECK(sample({states}, "ascend910b1").exit_code == 0);
+  // This device has no bf16.
+  const ToolResult refused = sample({states}, "ascend910");
+  CHECK(refused.exit_code == 2);
+  CHECK_MESSAGE(refused.err.find("mixed_bf16: needs bf16") != std::string::npos, refused.err);
+  const ToolResult chosen = sample({states, "--precision", "fp32"}, "ascend910");
+  CHECK_MESSAGE(chosen.exit_code == 0, chosen.err);
+  // A policy that there is none of shows that the file's is read.
+  const std::string unknown = files.write(
+      "unknown", with_right_checksums(replaced(read_text(states), "\"placement\":\"mixed\"",
+                                               "\"placement\":\"mixup\"")));
+  const ToolResult wrong = sample({unknown}, "ascend910b1");
+  CHECK(wrong.exit_code == 1);
+  CHECK_MESSAGE(
+      wrong.err.find("placement: expected one of full, mixed, got 'mixup'") != std::string::npos,
+      wrong.err);
+  CHECK(sample({unknown, "--placement", "full"}, "ascend910b1").exit_code == 0);
 }
 
 TEST_CASE("keel sample shows control characters on a terminal and does not obey them") {

@@ -16,20 +16,6 @@
 namespace keel_cli {
 namespace {
 
-PrecisionFlags precision_of(const PredictorFlags& flags, const SavedModel& saved) {
-  if (flags.precision) return *flags.precision;
-  return saved_precision([&](const std::string& name) { return saved.find(name); },
-                         "--load: " + saved.path());
-}
-
-keel::PlacementPolicy placement_of(const PredictorFlags& flags, const SavedModel& saved) {
-  const auto own = saved.find("placement");
-  if (flags.placement || !own) return flags.placement.value_or(keel::PlacementPolicy::kFull);
-  return keel::placement_policy(keel::parse_in_file("--load: " + saved.path(), [&] {
-    return keel::parse_choice(*own, "placement", keel::placement_policy_names());
-  }));
-}
-
 std::string label_of(const PredictorFlags& flags, const SavedModel& saved,
                      const std::string& data) {
   if (flags.label.empty()) return saved.find("label").value_or("");
@@ -119,8 +105,7 @@ void declare_predictor_flags(CommandLine& line) {
   line.add("split", "test|train|validation|all", "which images; validation: kept aside (test)");
   declare_place_flags(line, "where to compute");
   declare_device_flag(line);
-  declare_placement_flag(line);
-  declare_precision_flags(line);
+  declare_computing_flags(line);
   declare_pass_flag(line);
 }
 
@@ -141,8 +126,7 @@ PredictorFlags read_predictor_flags(const CommandLine& line) {
   flags.backend = read_backend(line);
   flags.device = read_device(line);
   flags.threads = read_threads(line);
-  if (line.has("placement")) flags.placement = read_placement(line);
-  if (has_precision_flag(line)) flags.precision = read_precision(line);
+  flags.computing = read_computing_flags(line);
   flags.disabled_passes = read_disabled_passes(line);
   return flags;
 }
@@ -173,11 +157,11 @@ Predictor::Predictor(const PredictorFlags& flags, const SavedModel& saved,
   const keel::Values states = weight_states(graph_);
   saved.require_states(states);
   saved.require_finite("look at it with keel inspect, and take an older file");
-  const PrecisionFlags precision = precision_of(flags, saved);
+  const PrecisionFlags precision = precision_of(flags.computing, saved);
   session_.emplace(graph_, keel::device(flags.device, {}),
                    keel::SessionOptions{.disabled_passes = flags.disabled_passes,
                                         .precision = precision.value,
-                                        .placement = placement_of(flags, saved)});
+                                        .placement = placement_of(flags.computing, saved)});
   precision_ = precision.mode_on(session_->device().backend());
   averaged_ = saved.load_all(*session_, states).averaged > 0;
   origin_ = saved.path();

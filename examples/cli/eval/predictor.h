@@ -13,7 +13,7 @@
 
 #include "cli/base/command_line.h"
 #include "cli/base/output_files.h"
-#include "cli/base/precision_flags.h"
+#include "cli/model/computing_flags.h"
 #include "cli/model/saved_model.h"
 
 namespace keel_cli {
@@ -29,8 +29,7 @@ struct PredictorFlags {
   std::string backend = "npu";
   std::string device = "npu";  // of it: "npu:3", or the environment decides
   int threads = 1;
-  std::optional<PrecisionFlags> precision;         // else the file's
-  std::optional<keel::PlacementPolicy> placement;  // else the file's
+  ComputingFlags computing;
   std::vector<std::string> disabled_passes;
 };
 
