@@ -95,6 +95,31 @@ TEST_CASE("output files: two outputs on one path are refused") {
                        {"--profile", "--summary"});
 }
 
+TEST_CASE("output files: no output is a checkpoint of the same training") {
+  Inputs inputs;
+  const std::string folder = inputs.files.file("ck"), one = folder + "/step-0000000001.safetensors";
+  const Words words = {"--data", inputs.data.path(), "--checkpoint", folder};
+  for (const std::string& flag : kOutputs) {
+    // Written by step 4 at the latest, whether the folder is there or not.
+    inputs.check_refused(with(words, {flag, one}), {flag, "--checkpoint"});
+    inputs.check_refused(
+        with(words, {flag, inputs.files.file("./ck/../ck/step-0000000004.safetensors")}),
+        {flag, "--checkpoint"});
+  }
+  const Words first = {"train", "--quiet", "--batch", "16", "--steps", "1"};
+  const ToolResult made = run_tool(with(first, words));
+  REQUIRE_MESSAGE(made.exit_code == 0, made.err);
+  REQUIRE(fs::exists(one));
+  const Words resumed = with(words, {"--resume", folder});
+  for (const std::string& name : inputs.names_of(one))
+    inputs.check_refused(with(resumed, {"--save", name, "--replace"}), {"--save", "--checkpoint"});
+  // Files beside them are nobody's.
+  const ToolResult beside = run_tool(with(
+      {"train", "--quiet", "--batch", "16", "--steps", "2"},
+      with(resumed, {"--save", folder + "/step-2.safetensors", "--summary", folder + "/1.json"})));
+  CHECK_MESSAGE(beside.exit_code == 0, beside.err);
+}
+
 TEST_CASE("output files: the training set is never overwritten") {
   Inputs inputs;
   for (const std::string& flag : kOutputs) {

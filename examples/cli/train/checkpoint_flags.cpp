@@ -1,11 +1,14 @@
 #include "cli/train/checkpoint_flags.h"
 
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include <keel/core/base/file.h>
-
-#include "cli/base/output_files.h"
 
 namespace keel_cli {
 namespace {
@@ -84,6 +87,24 @@ keel::CheckpointOptions checkpoint_options(const CheckpointFlags& flags, int64_t
           .every_seconds = flags.seconds,
           .keep = flags.keep,
           .on_error = flags.on_error};
+}
+
+void require_no_checkpoint(const CheckpointFlags& flags, const NamedFile& output) {
+  if (flags.folder.empty()) return;
+  std::vector<std::string> checkpoints;
+  std::error_code unknown;
+  if (std::filesystem::is_directory(flags.folder, unknown)) {
+    for (const auto& file : keel::checkpoints_in(flags.folder)) checkpoints.push_back(file.path);
+  }
+  // One that this training may write yet: if the number in the output's name is a step, the folder
+  // has the same path for it.
+  const std::string name = std::filesystem::path(output.path).filename().string();
+  const size_t digits = std::min(name.size(), name.find_first_of("0123456789"));
+  int64_t step = 0;
+  if (std::from_chars(name.data() + digits, name.data() + name.size(), step).ec == std::errc())
+    checkpoints.push_back(keel::checkpoint_path(flags.folder, step));
+  for (const std::string& path : checkpoints)
+    require_distinct({{"--checkpoint", path}, output}, {});
 }
 
 void prepare_checkpoint_folder(const CheckpointFlags& flags,

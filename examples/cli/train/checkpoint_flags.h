@@ -10,6 +10,7 @@
 #include <keel/keel.h>
 
 #include "cli/base/command_line.h"
+#include "cli/base/output_files.h"
 #include "cli/model/saved_run.h"
 
 namespace keel_cli {
@@ -27,6 +28,10 @@ void declare_checkpoint_flags(CommandLine& line);
 CheckpointFlags read_checkpoint_flags(const CommandLine& line);
 // Returns the options but for what is called back.
 keel::CheckpointOptions checkpoint_options(const CheckpointFlags& flags, int64_t steps_per_epoch);
+
+// Throws keel::Error where the output is a file of the folder that is a checkpoint, or may become
+// one.
+void require_no_checkpoint(const CheckpointFlags& flags, const NamedFile& output);
 
 // Makes the folder. Throws keel::Error where it cannot be written to, or holds the checkpoints of
 // another training than the one that is resumed.

@@ -272,6 +272,7 @@ void require_own_files(const CommandLine& line, const TrainFlags& flags, const s
   std::vector<NamedFile> with_folder = outputs;
   with_folder.push_back({"--checkpoint", line.text("checkpoint").value_or("")});
   require_distinct(with_folder, {});
+  for (const NamedFile& output : outputs) require_no_checkpoint(flags.checkpoint, output);
   std::vector<NamedFile> inputs = data_files(data);
   inputs.push_back({"--init", init});
   const auto saved_model = flags.resume ? flags.resume->find("model") : std::nullopt;
