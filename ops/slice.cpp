@@ -38,7 +38,7 @@ std::vector<Type> infer_slice(const InferContext& c) {
   const Shape& x = c.inputs[0].shape;
   Shape shape;
   for (size_t i = 0; i < x.rank(); ++i) {
-    // Of the lowest number the opposite is no int64_t.
+    // The opposite of the lowest number is no int64_t.
     constexpr int64_t lowest = std::numeric_limits<int64_t>::min();
     if (a.strides[i] == 0 || a.strides[i] == lowest) {
       c.fail("strides", "strides other than 0 and " + std::to_string(lowest),

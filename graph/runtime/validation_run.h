@@ -27,7 +27,7 @@ class ValidationRun {
   // The first step behind `step` after which it is due; `target` where there is none before.
   int64_t next(int64_t step, int64_t target) const;
   bool due(int64_t step, int64_t target) const;
-  // Whether it measures, and has not yet measured behind this step.
+  // Returns whether it measures, and has not yet done so behind this step.
   bool misses(int64_t step) const { return options_ != nullptr && measured_at_ != step; }
   // Measures; what came of it goes to the report. Whether the training ends.
   bool measure(SessionState& session, const Cursor& cursor, TrainReport& report);

@@ -53,7 +53,7 @@ struct Call {
   }
 
  private:
-  // What is computed of the value broadcasts, so that a size of 1 would stand for any other.
+  // The steps broadcast, so that a size of 1 would stand for any other.
   Value checked_later(Value value, const char* argument, const Shape& shape, const Value& like,
                       size_t like_axis) const {
     std::vector<int64_t> axes;

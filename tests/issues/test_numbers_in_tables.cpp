@@ -109,7 +109,7 @@ TEST_CASE("lines inside of a quoted cell count whatever ends them") {
     };
     refused("\"x" + end + "z\",b,y", "line 4");
     refused("\"x" + end + end + "\",b,y", "line 5");
-    // What ends lines inside is part of the cell.
+    // Line ends inside are part of the cell.
     const std::string path = folder.write("t.csv", "\"x" + end + "z\",b" + end + "1,2" + end);
     CHECK(csv_columns(path) == std::vector<std::string>{"x" + end + "z", "b"});
   }

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "keel/backends/registry.h"
+#include "keel/graph/autodiff/gradient.h"
 #include "keel/graph/runtime/session.h"
 #include "keel/ops/nn/nn.h"
 #include "keel/ops/ops.h"
@@ -74,7 +75,7 @@ TEST_CASE("what says which micro-batches count is one flag") {
                               accumulate_gradients({w}, gradients(sum(w), {w}), 2,
                                                    {.sound = flags});
                             }),
-                            "accumulate_gradients: sound: expected bool, got bool[2]"));
+                            "accumulate_gradients: sound: expected bool[], got bool[2]"));
 }
 
 TEST_SUITE_END();

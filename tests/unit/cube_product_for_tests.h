@@ -1,4 +1,4 @@
-// What tests of the cube share: products of matrices that lie as tensors do, with NaN around them,
+// Tests of the cube share this: products of matrices that lie as tensors do, with NaN around them,
 // beside plain triple loops in double, and rectangles of C that must have the bits of the whole.
 #ifndef KEEL_TESTS_UNIT_CUBE_PRODUCT_FOR_TESTS_H
 #define KEEL_TESTS_UNIT_CUBE_PRODUCT_FOR_TESTS_H
@@ -80,7 +80,7 @@ struct Scratch {
 };
 
 struct Product {
-  // Of m x k times k x n.
+  // A product of m x k and k x n.
   explicit Product(const std::array<size_t, 3>& m_n_k) {
     problem.m = m_n_k[0];
     problem.n = m_n_k[1];

@@ -112,7 +112,7 @@ TEST_CASE("fuse lets the unit that makes rows join them") {
   Graph g;
   const Value x = g.input("x", keel::f32, {4, 3}), w = g.input("w", keel::f32, {9, 2});
   const Value a = keel::exp(x), b = keel::tanh(a), c = a - b;
-  // What else reads a value gets it as before; a value may come twice.
+  // Others that read a value get it as before; a value may come twice.
   const Value all = keel::concat({a, b, c}, 1), twice = keel::concat({c, keel::abs(c), c}, 1);
   g.set_outputs({keel::matmul(all, w), keel::matmul(twice, w), keel::sum(b, {0})});
   FuseReport report;
