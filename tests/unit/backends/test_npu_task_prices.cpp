@@ -170,4 +170,20 @@ TEST_CASE("npu task prices: ways to write the same transposition have the same p
   CHECK(price_of({64, 128, 12, 8, 1}, {1, 4, 0, 2, 3}) == rows);
 }
 
+TEST_CASE("npu task prices: rows that a cluster joins are stored part by part") {
+  Preset preset = load_preset("ascend910b2");
+  preset.gm_ub_row_ns = 10;
+  const auto price_of = [&](const Shape& shape) {
+    Graph graph;
+    const Value x = exp(graph.input("x", f32, shape));
+    graph.set_outputs({concat({x, tanh(x), square(x)}, 1)});
+    const std::vector<TaskPrice> prices = prices_of_program(graph, preset);
+    REQUIRE(prices.size() == 1);
+    CHECK(prices[0].bytes_in == shape.num_elements() * 4);
+    CHECK(prices[0].bytes_out == shape.num_elements() * 12);
+    return prices[0].total_ns;
+  };
+  CHECK(price_of({4096, 32}) > price_of({32, 4096}));
+}
+
 TEST_SUITE_END();

@@ -123,11 +123,11 @@ TEST_CASE("tile joins: a state that rows are joined from is updated in place") {
 TEST_CASE("tile joins: other joins are tasks of their own") {
   const auto build = [](Graph& g) {
     const Value x = exp(g.input("x", f32, {8, 40})), y = g.input("y", f32, {8, 40});
-    const Value narrow = g.input("n", f32, {8, 31}), w = g.input("w", f32, {40, 40});
+    const Value narrow = exp(g.input("n", f32, {8, 31})), w = g.input("w", f32, {40, 40});
     const Value product = matmul(y, w) + y;
-    return std::pair(Update{}, Values{concat({x, y}, 1), concat({x, tanh(x)}, 0),
-                                      concat({exp(narrow), tanh(narrow)}, 1),
-                                      concat({product, product * 2.0f}, 1)});
+    return std::pair(
+        Update{}, Values{concat({x, y}, 1), concat({x, tanh(x)}, 0),
+                         concat({narrow, tanh(narrow)}, 1), concat({product, product * 2.0f}, 1)});
   };
   const StepCase c{build,
                    {noise(f32, {8, 40}, 1, 0), noise(f32, {8, 40}, 2, 0), noise(f32, {8, 31}, 3, 0),
