@@ -257,9 +257,12 @@ class TileProgram::Builder {
     return known_[result] = dst;
   }
 
+  // A result that comes several times is read again, to be copied.
   bool leaves(size_t at) const {
     const Value& result = nodes_[at].result;
-    return result_of_.contains(result) && !last_use_.contains(result);
+    const auto times = std::count_if(results_.begin(), results_.end(),
+                                     [&](const ClusterResult& r) { return r.value == result; });
+    return times == 1 && !last_use_.contains(result);
   }
 
   // All that is loaded is there before the chains begin, in registers that no step writes while it

@@ -58,8 +58,8 @@ std::optional<RowSlice> row_slice_of(const Node& node);
 // they are to lie.
 bool is_row_join(const Node& node);
 
-// Says whether a node of a body is computed; a view and a join of rows are not, and a broadcast and
-// a slice of rows are read as they are.
+// Returns whether a node of a body is computed; a view and a join of rows are not, and a broadcast
+// and a slice of rows are read as they are.
 bool is_computed(const Node& node);
 
 // Returns one element-wise node, or the nodes of a cluster's body.

@@ -19,7 +19,8 @@ Support supports_one(const Node& node, const InstructionLookup& lookup) {
   if (!is_computed(node) || instruction_for(node, lookup) != nullptr) return {true, ""};
   if (slices_rows(node))
     return {false, "only slices of an operand's rows without a stride are read where they lie"};
-  if (joins_rows(node)) return {false, "only rows that concat joins are made where they lie"};
+  if (joins_rows(node))
+    return {false, "only rows that concat joins are made where they are to lie"};
   return {false,
           std::string("no vector instruction for ") +
               name_of(node.inputs().empty() ? node.type().dtype : node.inputs().back().dtype())};
@@ -31,10 +32,10 @@ Support supports_moved_rows(const Node& node, const Shape& iteration) {
   const auto is_iterated = [&](const Value& v) { return v.shape() == iteration; };
   const Values parts = joins ? node.inputs().to_vector() : Values{node.output()};
   if (!std::all_of(parts.begin(), parts.end(), is_iterated))
-    return {false, joins ? "what is joined is broadcast" : "a slice is broadcast"};
-  if (iteration.back() >= kShortestSlice) return {true, ""};
+    return {false, joins ? "what is joined has another shape" : "a slice is broadcast"};
+  if (iteration.back() >= kShortestPart) return {true, ""};
   return {false, "rows of " + std::to_string(iteration.back()) + " elements are too short to be " +
-                     (joins ? "made" : "read") + " where they lie"};
+                     (joins ? "made where they are to lie" : "read where they lie")};
 }
 
 }  // namespace

@@ -28,15 +28,15 @@ VectorInstruction instruction_for(const Node& node, const InstructionLookup& loo
 
 // Tiles have a multiple of so many elements, which begins every register with a line of the cache.
 inline constexpr int64_t kTileStep = 64;
-// Rows of slices that are shorter are copied in less time than each is computed by itself.
-inline constexpr int64_t kShortestSlice = 32;
+// Parts of rows that are shorter are copied in less time than each is computed by itself.
+inline constexpr int64_t kShortestPart = 32;
 // Inputs and outputs of a body: pointers to so many are kept on the stack, and a tile of so many
 // fits in the smallest unified buffer that a preset may have. Fusing makes far fewer (FuseLimits).
 inline constexpr size_t kMostTileArguments = 48;
 
 // Returns whether the lookup has an instruction for each op of an element-wise or fused node, or of
 // a cluster's body, whether there are at most kMostTileArguments inputs and outputs, and whether
-// slices and what is joined have the iteration shape and rows of at least kShortestSlice elements.
+// slices and what is joined have the iteration shape and rows of at least kShortestPart elements.
 Support supports_tiles(const Node& node, const InstructionLookup& lookup);
 Support supports_tiles(const Graph& body, const InstructionLookup& lookup);
 

@@ -160,7 +160,7 @@ class Fuser {
   bool together(const Node& a, const Node& b) const {
     const uint32_t from = units_.of(a), to = units_.of(b);
     const uint32_t group = groups_.group_of(from);
-    return from == to || groups_.is_loaded(from) || rows_.is_moved(from) || rows_.is_moved(to) ||
+    return from == to || groups_.is_loaded(from) || rows_.together(from, to) ||
            clustered_.clusters().together(a.id(), b.id()) ||
            (group != FuseUnits::kNone && group == groups_.group_of(to));
   }
@@ -184,10 +184,8 @@ class Fuser {
   }
 
   std::string why_apart(const Node& producer, const Node& consumer) const {
-    for (const Node* node : {&producer, &consumer}) {
-      if (const std::string why = rows_.why_apart(units_.of(*node)); !why.empty())
-        return "the backend declines: " + why;
-    }
+    const std::string why = rows_.why_apart(units_.of(producer), units_.of(consumer));
+    if (!why.empty()) return "the backend declines: " + why;
     const Clusters& clusters = clustered_.clusters();
     for (const Node* node : {&producer, &consumer}) {
       if (clusters.cluster_of[node->id()] != Clusters::kNone) continue;

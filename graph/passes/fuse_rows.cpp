@@ -18,7 +18,7 @@ bool contains(const std::vector<T>& all, const T& one) {
 }  // namespace
 
 MovedRows::MovedRows(const FuseUnits& units, const AnchorGroups& groups, SharedBodies& bodies)
-    : units_(units), groups_(groups), bodies_(bodies), is_moved_(units.count(), false) {
+    : units_(units), groups_(groups), bodies_(bodies), owner_(units.count(), FuseUnits::kNone) {
   for (uint32_t unit = 0; unit < units.count(); ++unit) {
     if (units.is_elementwise(unit) && is_alone(unit)) find(unit);
   }
@@ -29,9 +29,14 @@ const FusedNode* MovedRows::fused(uint32_t unit) const {
   return it == fused_.end() ? nullptr : &it->second;
 }
 
-std::string MovedRows::why_apart(uint32_t unit) const {
-  const auto it = apart_.find(unit);
-  return it == apart_.end() ? "" : it->second;
+bool MovedRows::together(uint32_t a, uint32_t b) const { return owner_[a] == b || owner_[b] == a; }
+
+std::string MovedRows::why_apart(uint32_t a, uint32_t b) const {
+  for (const auto& [moved, owner] : {std::pair(a, b), std::pair(b, a)}) {
+    const auto it = apart_.find(moved);
+    if (it != apart_.end() && it->second.owner == owner) return it->second.reason;
+  }
+  return "";
 }
 
 bool MovedRows::is_alone(uint32_t unit) const {
@@ -104,22 +109,29 @@ FusedNode MovedRows::with(uint32_t unit, const std::vector<uint32_t>& slices,
   return bodies_.fuse(units_.graph(), {.epilogue = nodes, .outputs = outputs(unit, joins)});
 }
 
-bool MovedRows::takes(uint32_t moved, const FusedNode& fused) {
+bool MovedRows::takes(uint32_t moved, uint32_t owner, const FusedNode& fused) {
   const Support& support = bodies_.ask(fused);
-  if (!support.supported) apart_[moved] = support.reason;
+  if (!support.supported) apart_[moved] = {owner, support.reason};
   return support.supported;
 }
 
 void MovedRows::find(uint32_t unit) {
   std::vector<uint32_t> slices = slices_for(unit), joins = joins_of(unit);
-  std::erase_if(slices, [&](uint32_t slice) { return !takes(slice, with(unit, {slice}, {})); });
-  std::erase_if(joins, [&](uint32_t join) { return !takes(join, with(unit, {}, {join})); });
-  if (slices.empty() && joins.empty()) return;
-  FusedNode fused = with(unit, slices, joins);
-  if (!bodies_.ask(fused).supported) return;
-  for (const uint32_t slice : slices) is_moved_[slice] = true;
-  for (const uint32_t join : joins) is_moved_[join] = true;
-  fused_.emplace(unit, std::move(fused));
+  std::erase_if(slices,
+                [&](uint32_t slice) { return !takes(slice, unit, with(unit, {slice}, {})); });
+  std::erase_if(joins, [&](uint32_t join) { return !takes(join, unit, with(unit, {}, {join})); });
+  // All of them together may be too much for a task: then the last ones stay apart.
+  while (!slices.empty() || !joins.empty()) {
+    FusedNode fused = with(unit, slices, joins);
+    std::vector<uint32_t>& rest = joins.empty() ? slices : joins;
+    if (takes(rest.back(), unit, fused)) {
+      for (const uint32_t slice : slices) owner_[slice] = unit;
+      for (const uint32_t join : joins) owner_[join] = unit;
+      fused_.emplace(unit, std::move(fused));
+      return;
+    }
+    rest.pop_back();
+  }
 }
 
 }  // namespace keel

@@ -1,10 +1,10 @@
-// MovedRows: parts of rows that nobody copies. A node that moves a part of each row of a computed
-// value, for one element-wise unit alone and in its shape, is no task of its own where the backend
-// lets the unit read the part in place; nor is one that joins rows which one such unit makes, where
-// the backend lets the unit make them in place. Units that are computed in a group, or whose values
-// products load, keep such nodes as tasks, and so do slices of states and of a loop's variables:
-// read for longer, these could not be updated in place. Reads the graph, changes nothing. One
-// thread.
+// MovedRows: parts of rows that nobody copies.
+// A slice, which moves a part of each row of a computed value for one element-wise unit alone and
+// in its shape, is no task of its own where the backend lets the unit read the part in place.
+// Slices of states and of a loop's variables are: read for longer, these could not be updated in
+// place. A join of rows that one such unit makes is none where the backend lets the unit make them
+// in place. Units that are computed in a group, or whose values products load, keep both as tasks.
+// Reads the graph, changes nothing. One thread.
 #ifndef KEEL_GRAPH_PASSES_FUSE_ROWS_H
 #define KEEL_GRAPH_PASSES_FUSE_ROWS_H
 
@@ -25,12 +25,14 @@ class MovedRows {
   MovedRows(const FuseUnits& units, const AnchorGroups& groups, SharedBodies& bodies);
 
   // Returns whether the unit is such a slice or join, and no task of its own.
-  bool is_moved(uint32_t unit) const { return is_moved_[unit]; }
+  bool is_moved(uint32_t unit) const { return owner_[unit] != FuseUnits::kNone; }
+  // Returns whether one of the two is moved by the other.
+  bool together(uint32_t a, uint32_t b) const;
   // Returns the fused node of a unit with its slices and joins; null where it has none.
   const FusedNode* fused(uint32_t unit) const;
-  // Returns why the backend has the slice or join that the unit is as a task of its own; empty
+  // Returns why the backend does not take one of the two, a slice or a join, with the other; empty
   // where it was not asked, or takes it.
-  std::string why_apart(uint32_t unit) const;
+  std::string why_apart(uint32_t a, uint32_t b) const;
 
  private:
   bool is_alone(uint32_t unit) const;
@@ -41,15 +43,19 @@ class MovedRows {
   Values outputs(uint32_t unit, const std::vector<uint32_t>& joins) const;
   FusedNode with(uint32_t unit, const std::vector<uint32_t>& slices,
                  const std::vector<uint32_t>& joins);
-  bool takes(uint32_t moved, const FusedNode& fused);
+  bool takes(uint32_t moved, uint32_t owner, const FusedNode& fused);
   void find(uint32_t unit);
 
   const FuseUnits& units_;
   const AnchorGroups& groups_;
   SharedBodies& bodies_;
-  std::vector<bool> is_moved_;                       // by unit
-  std::unordered_map<uint32_t, FusedNode> fused_;    // by unit
-  std::unordered_map<uint32_t, std::string> apart_;  // by unit
+  struct Apart {
+    uint32_t owner = FuseUnits::kNone;
+    std::string reason;
+  };
+  std::vector<uint32_t> owner_;                    // by unit: which one moves it; kNone: none
+  std::unordered_map<uint32_t, FusedNode> fused_;  // by unit
+  std::unordered_map<uint32_t, Apart> apart_;      // by unit that is not moved: who would have
 };
 
 }  // namespace keel

@@ -150,7 +150,9 @@ void CheckpointRun::after(int64_t step, bool is_best) {
 
 bool CheckpointRun::is_due(int64_t step, bool wanted) {
   collect();
-  const bool by_step = options_->every_n_steps > 0 && step % options_->every_n_steps == 0;
+  // The last step of a training that ends early is told of twice: behind it, and when it is judged.
+  const int64_t n = options_->every_n_steps;
+  const bool by_step = n > 0 && step % n == 0 && newest_ != step;
   due_ = due_ || by_step || time_is_up();
   return wanted || (due_ && (options_->waits_for_writer || !busy()));
 }

@@ -355,8 +355,8 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
   if (step < target && report.steps > 0 && !report.cancelled) {
     look(was_fast, {}, true);
     dump.settle();
-    if (agreement_ == nullptr && validation.misses(step)) {
-      static_cast<void>(validation.measure(session, cursor_, report));
+    if (agreement_ == nullptr && validation.has_not_measured(step)) {
+      validation.measure_last(session, cursor_, report);
       checkpoints.after(step, is_best(report, step));
     }
   }

@@ -80,7 +80,8 @@ bool ValidationRun::better(double value) const {
   return gain > options_->min_gain;
 }
 
-bool ValidationRun::measure(SessionState& session, const Cursor& cursor, TrainReport& report) {
+ValidationResult ValidationRun::judge(SessionState& session, const Cursor& cursor,
+                                      TrainReport& report) {
   ValidationResult result{.step = session.store.step(), .value = options_->measure()};
   measured_at_ = result.step;
   result.best = better(result.value);
@@ -92,6 +93,11 @@ bool ValidationRun::measure(SessionState& session, const Cursor& cursor, TrainRe
   if (best_) best_->since = since_;
   report.validations.push_back(result);
   report.best = best_;
+  return result;
+}
+
+bool ValidationRun::measure(SessionState& session, const Cursor& cursor, TrainReport& report) {
+  const ValidationResult result = judge(session, cursor, report);
   const bool asked = options_->on_result(result) == LoopControl::kStop;
   const auto reaches = [&](double target) {
     return options_->larger_is_better ? result.value >= target : result.value <= target;
@@ -99,6 +105,10 @@ bool ValidationRun::measure(SessionState& session, const Cursor& cursor, TrainRe
   report.target_reached = options_->target && reaches(*options_->target);
   report.out_of_patience = options_->patience > 0 && since_ >= options_->patience;
   return asked || report.target_reached || report.out_of_patience;
+}
+
+void ValidationRun::measure_last(SessionState& session, const Cursor& cursor, TrainReport& report) {
+  static_cast<void>(options_->on_result(judge(session, cursor, report)));
 }
 
 std::optional<Cursor> ValidationRun::restore_best(SessionState& session) {

@@ -28,15 +28,18 @@ class ValidationRun {
   int64_t next(int64_t step, int64_t target) const;
   bool due(int64_t step, int64_t target) const;
   // Returns whether it measures, and has not yet done so behind this step.
-  bool misses(int64_t step) const { return options_ != nullptr && measured_at_ != step; }
+  bool has_not_measured(int64_t step) const { return options_ != nullptr && measured_at_ != step; }
   // Measures; what came of it goes to the report. Whether the training ends.
   bool measure(SessionState& session, const Cursor& cursor, TrainReport& report);
+  // Does the same behind the last step of a training that something else has ended.
+  void measure_last(SessionState& session, const Cursor& cursor, TrainReport& report);
   // Writes the states of the best where those of the session are later ones; the cursor that
   // belongs to them.
   std::optional<Cursor> restore_best(SessionState& session);
 
  private:
   bool better(double value) const;
+  ValidationResult judge(SessionState& session, const Cursor& cursor, TrainReport& report);
   void keep(SessionState& session, const Cursor& cursor);
 
   const ValidationOptions* options_ = nullptr;

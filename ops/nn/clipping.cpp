@@ -58,8 +58,8 @@ Value norm_in(DType dtype, const Values& gradients, CallSite site) {
     const Value up = power(range.scale), down = power(-range.scale);
     const Value small = less(sums[0], 1, site);
     const Value sum = sum_of_squares(gradients, dtype, select(small, up, down, site), site);
-    // At 0 no direction is better than another, so the slope is 0 there, as that of stddev is: the
-    // infinite one of the root is not asked for.
+    // At 0 no direction is better than another, so the slope is 0 there, as that of stddev is. The
+    // root's own slope there, infinity, would make NaN of it.
     const Value flat = equal(sum, 0, site);
     const Value root_of_sum = select(flat, 0, sqrt(select(flat, 1, sum, site), site), site);
     return Values{mul(root_of_sum, select(small, down, up, site), site)};

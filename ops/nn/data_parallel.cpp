@@ -191,7 +191,7 @@ GlobalGradients DataParallel::gradients(Operand loss, const Values& states,
     if (!look_ups[i].empty()) by[i] = look_ups[i][0].rows;
   }
   const Value scaled = scaler ? scaler->scaled(root, line) : root;
-  const Values slopes = in_name_of({kWho, {{"y", "loss"}, {"x", "state"}}},
+  const Values slopes = in_name_of({kWho, {{"y", "loss"}, {"x", "state"}}, "gradient"},
                                    [&] { return keel::gradients(scaled, by, line); });
 
   GlobalGradients global;

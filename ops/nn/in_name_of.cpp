@@ -23,6 +23,7 @@ std::string outer_argument(const std::string& argument, const OuterNames& names)
 
 Error in_names(const Error& error, const OuterNames& names) {
   ErrorInfo info = error.info();
+  if (!names.inner.empty() && info.op != names.inner) return error;
   // The context is in the text alone, in front of what the facts give.
   const std::string text = error.what(), facts = Error(info).what();
   info.argument = outer_argument(info.argument, names);

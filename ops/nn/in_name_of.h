@@ -17,9 +17,11 @@ namespace keel {
 struct OuterNames {
   std::string function;
   std::vector<std::pair<std::string, std::string>> arguments = {};  // from the inner names
+  std::string inner = {};  // alone speaks for the function; empty: all that refuse do
 };
 
-// Returns the same error in those names, with the line and the context that it has.
+// Returns the same error in those names, with the line and the context that it has; as it is where
+// another than `inner` refuses.
 Error in_names(const Error& error, const OuterNames& names);
 
 // Returns what `build` does, whose Errors come in those names.

@@ -24,7 +24,8 @@ Initializer initializer_of(const char* layer, const Scope& scope, const NewParam
   try {
     require_initializer(init.kind, init.type.dtype, init.a, init.b);
   } catch (const Error& error) {
-    throw error.with_site(scope.site());
+    throw error.with_site(scope.site())
+        .with_context(layer_title(layer, scope) + ": " + wanted.name);
   }
   return init;
 }

@@ -1,4 +1,4 @@
-// Layer errors: how layers refuse what they are given, initializers among it: errors that name the
+// Layer errors: how layers refuse what they are given, initializers included: errors that name the
 // layer with its path.
 // Internal to ops/nn.
 #ifndef KEEL_OPS_NN_LAYER_ERRORS_H

@@ -19,14 +19,6 @@ Value mean_of(const OuterNames& names, CallSite line, const Build& build) {
   return in_name_of(names, [&] { return mean(build(), {}, false, line); });
 }
 
-// Throws Error for a target that is no float beside a prediction that is a number, which takes any
-// dtype.
-void require_target_of_number(const char* op, const Operand& prediction, const Operand& target,
-                              CallSite line) {
-  if (!prediction.is_literal()) return;
-  same_floats(op, "target", target, "prediction", prediction, line);
-}
-
 // Returns the names of a loss that begins with prediction - target.
 OuterNames names_beside_difference(const char* op) {
   return {op, {{"a", "prediction"}, {"b", "target"}}};
@@ -36,7 +28,6 @@ OuterNames names_beside_difference(const char* op) {
 Value mean_of_difference(const char* op, const Operand& prediction, const Operand& target,
                          Value (*rule)(Operand, CallSite), CallSite line) {
   return mean_of(names_beside_difference(op), line, [&] {
-    require_target_of_number(op, prediction, target, line);
     const Operand aim = same_floats(op, "prediction", prediction, "target", target, line);
     return rule(Operand(sub(prediction, aim, line), line), line);
   });
@@ -63,10 +54,8 @@ Value mean_absolute_error(Operand prediction, Operand target, CallSite site) {
 
 Value huber_loss(Operand prediction, Operand target, double delta, CallSite site) {
   const CallSite line = line_of(prediction, site);
-  return mean_of(names_beside_difference("huber_loss"), line, [&] {
-    require_target_of_number("huber_loss", prediction, target, line);
-    return huber(prediction, target, delta, line);
-  });
+  return mean_of(names_beside_difference("huber_loss"), line,
+                 [&] { return huber(prediction, target, delta, line); });
 }
 
 Value binary_cross_entropy(Operand logits, Operand targets, CallSite site) {

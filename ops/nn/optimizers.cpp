@@ -64,7 +64,7 @@ void require_adam(const AdamwOptions& o, const char* optimizer, CallSite site) {
 }
 
 Values slopes_of(const Value& loss, const Values& states, CallSite site) {
-  return in_name_of({"minimize", {{"y", "loss"}, {"x", "state"}}},
+  return in_name_of({"minimize", {{"y", "loss"}, {"x", "state"}}, "gradient"},
                     [&] { return gradients(loss, states, site); });
 }
 

@@ -13,6 +13,7 @@
 #include "keel/ops/nn/nn.h"
 #include "keel/ops/ops.h"
 
+#include "support/temp_folder.h"
 #include "unit/runtime_for_tests.h"
 
 TEST_SUITE_BEGIN("loop");
@@ -21,6 +22,7 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
+using keel_test::TempFolder;
 
 std::function<double()> values(std::vector<double> list) {
   return [list = std::move(list), next = size_t{0}]() mutable { return list.at(next++); };
@@ -152,6 +154,28 @@ TEST_CASE("a training that ends early is judged at its last step") {
   // Step n has x = n - 1, and the step that stops the loop is done.
   CHECK(judged_at(fit(1000, {}, 11.5)) == Steps{10, 13});
   CHECK(judged_at(fit(1000, {}, 3.5)) == Steps{5});
+}
+
+TEST_CASE("the judgement of a last step neither ends a training nor writes its checkpoint again") {
+  const TempFolder files;
+  HalvingModel m;
+  Session session(m.graph, device("ref"));
+  Trainer trainer(
+      session,
+      {.update = m.update, .fetches = {m.total}, .source = halving_feeder(device("ref"), 25)});
+  const TrainReport report = trainer.fit(
+      {.steps = 40,
+       .validation =
+           ValidationOptions{
+               .measure = values({1, 1, 9}), .every_n_steps = 10, .patience = 2, .target = 9},
+       .checkpoint = CheckpointOptions{
+           .folder = files.file("checkpoints"), .every_n_steps = 5, .waits_for_writer = true}});
+  REQUIRE(report.validations.size() == 3);
+  CHECK(report.end_of_data);
+  CHECK_FALSE(report.stopped_early);
+  CHECK_FALSE(report.target_reached);
+  CHECK_FALSE(report.out_of_patience);
+  CHECK(report.checkpoint.saved == 5);
 }
 
 TEST_CASE("an evaluation begins at the beginning where its feeder is open further on") {

@@ -166,7 +166,7 @@ Split tile_work(const Preset& preset, const AnchoredNode& anchored) {
   const Transfers loads = loads_of(cluster), stores = stores_of(cluster);
   VectorWork work =
       element_work(preset, instructions, loads.types, stores.types, cluster.shape.num_elements());
-  // Loads of a task have one length of rows, and so have stores.
+  // A task has one length of rows for its loads and one for its stores: the shortest takes longest.
   work.row_in = loads.narrowest;
   work.row_out = stores.narrowest;
   return as_tiles(std::move(work));

@@ -89,7 +89,7 @@ TEST_CASE("tile joins: several joins of shared values in all dtypes") {
   }
 }
 
-TEST_CASE("tile joins: large rows are stored past the caches") {
+TEST_CASE("tile joins: rows of more than the caches hold") {
   const Shape one{1100, 1030};
   const auto build = [&](Graph& g) {
     const Value x = g.input("x", f32, one), y = g.input("y", f32, one);
@@ -104,7 +104,7 @@ TEST_CASE("tile joins: large rows are stored past the caches") {
   }
 }
 
-TEST_CASE("tile joins: a state that rows are joined from is updated in place") {
+TEST_CASE("tile joins: a state whose next value is joined as well") {
   const Shape one{6, 48};
   const auto build = [&](Graph& g) {
     const Value x = g.input("x", f32, one), state = g.state("s", {.type = {f32, one}});
@@ -164,6 +164,10 @@ TEST_CASE("tile joins: rows of inputs and constants are copied to their place") 
   REQUIRE(supports_tiles(body, lookup).supported);
   const TileProgram program(body, lookup);
   CHECK(program.moves_parts());
+  // The joined rows take over no input, and the differences may.
+  REQUIRE(program.in_place().size() == 1);
+  CHECK(program.in_place()[0].output == 1);
+  CHECK(program.in_place()[0].input == 0);
   const Tensor a = noise(f32, one, 1, 0), b = noise(f32, {64}, 2, 0);
   for (const int64_t cut : {0, 70, 320}) {
     Tensor rows = Tensor::full(f32, {5, 256}, -7), differences(f32, one);

@@ -166,4 +166,40 @@ TEST_CASE("fuse leaves joins of what several units make and along other axes") {
   CHECK(reports(report, "the backend declines: joins"));
 }
 
+TEST_CASE("fuse says of each edge of rows that are moved why it is one") {
+  const auto declines = [](const Node& node) -> Support {
+    if (keel_test::anchor_of(node) != nullptr) return {false, "clusters only"};
+    return {count_op(*node.bodies()[0], "concat") == 0, "joins"};
+  };
+  Graph g;
+  const Value x = keel::exp(g.input("x", keel::f32, {4, 3}));
+  const Value joined = keel::concat({x, keel::tanh(x)}, 1);
+  g.set_outputs({keel::exp(joined)});
+  FuseReport taken, declined;
+  CHECK(count_op(*fused(g, &taken), "concat") == 0);
+  CHECK(reports(taken, "concat is not element-wise"));
+  CHECK_FALSE(reports(taken, "declines"));
+  CHECK(count_op(*keel_test::fused(g, declines, &declined), "concat") == 1);
+  CHECK(reports(declined, "concat is not element-wise"));
+  CHECK(reports(declined, "the backend declines: joins"));
+}
+
+TEST_CASE("fuse leaves the last of the rows that are too much for one task") {
+  const auto two_joins = [](const Node& node) -> Support {
+    if (keel_test::anchor_of(node) != nullptr) return {false, "clusters only"};
+    return {count_op(*node.bodies()[0], "concat") <= 2, "three joins"};
+  };
+  Graph g;
+  const Value wide = keel::abs(g.input("x", keel::f32, {4, 6}));
+  const Value a = keel::exp(columns(wide, 0, 3)) * columns(wide, 3, 6), b = keel::tanh(a);
+  g.set_outputs({keel::concat({a, b}, 1), keel::concat({b, a}, 1), keel::concat({a, a}, 1)});
+  FuseReport report;
+  const auto result = keel_test::fused(g, two_joins, &report);
+  CHECK(count_op(*result, "concat") == 1);
+  CHECK(count_op(*result, "slice") == 0);
+  CHECK(result->outputs()[2].node().op_name() == "concat");
+  CHECK(reports(report, "the backend declines: three joins"));
+  CHECK(has_bits_of(g, *result, {{"x", keel_test::ramp({4, 6}, -1, 0.125)}}));
+}
+
 TEST_SUITE_END();
