@@ -10,7 +10,7 @@
 
 namespace keel {
 
-// Adds the device's backend and, where it names one, its instruction set to a file's metadata.
+// Adds the device's backend and its instruction set, "" where it names none, to a file's metadata.
 void add_trained_on(const Device& device, std::map<std::string, std::string>& metadata);
 
 // Logs a warning where the metadata of the file at `path` says another backend or instruction set

@@ -151,6 +151,15 @@ TEST_CASE("tile joins: strict runs give the same bits") {
   CHECK(all_equal(checked.run(fetches, feeds), plain.run(fetches, feeds)));
 }
 
+TEST_CASE("tile joins: rows of another shape than the cluster's are not joined in it") {
+  Graph body;
+  const Value x = body.input("x", f32, {4, 64}), y = exp(body.input("y", f32, {1, 64}));
+  body.set_outputs({x * 2.0f, concat({y, y}, 1)});
+  const Support support = supports_tiles(body, vector::instruction_lookup());
+  CHECK_FALSE(support.supported);
+  CHECK(support.reason == "what is joined has another shape");
+}
+
 // A fused body that fuse did not make may join rows that it reads, or that all rows share.
 TEST_CASE("tile joins: rows of inputs and constants are copied to their place") {
   Graph body;

@@ -41,6 +41,13 @@ Value columns(const Value& x, int64_t begin, int64_t end) {
   return keel::slice(x, {0, begin}, {keel::kToEnd, end}, {}, {"model.cpp", 1});
 }
 
+// As a backend does that takes clusters with so many nodes of an op, and nothing around anchors.
+keel::SupportsFunction with_at_most(const char* op, size_t most, const char* reason) {
+  return keel_test::with_anchors(0, [=](const Node& node) -> Support {
+    return {count_op(*node.bodies()[0], op) <= most, reason};
+  });
+}
+
 // Says whether a graph has the same bits as one that it was made of.
 bool has_bits_of(const Graph& g, const Graph& result, const keel_test::Feeds& feeds) {
   return keel_test::all_bit_equal(keel_test::evaluate(g, feeds),
@@ -78,11 +85,7 @@ TEST_CASE("fuse leaves slices that others read or that a backend declines") {
   g.set_outputs({leaves, keel::exp(leaves), keel::tanh(shared), keel::matmul(shared, w),
                  keel::exp(keel::tanh(alone))});
   CHECK(count_op(*fused(g), "slice") == 2);
-  const auto without_slices = [](const Node& node) -> Support {
-    if (keel_test::anchor_of(node) != nullptr) return {false, "clusters only"};
-    const bool slices = count_op(*node.bodies()[0], "slice") != 0;
-    return {!slices, "slices"};
-  };
+  const auto without_slices = with_at_most("slice", 0, "slices");
   FuseReport report;
   const auto result = keel_test::fused(g, without_slices, &report);
   CHECK(count_op(*result, "slice") == 3);
@@ -153,10 +156,7 @@ TEST_CASE("fuse leaves joins of what several units make and along other axes") {
                  keel::concat({y * row, keel::transpose(keel::transpose(y))}, 1)});
   const auto result = fused(g);
   CHECK(count_op(*result, "concat") == 5);
-  const auto declines = [](const Node& node) -> Support {
-    if (keel_test::anchor_of(node) != nullptr) return {false, "clusters only"};
-    return {count_op(*node.bodies()[0], "concat") == 0, "joins"};
-  };
+  const auto declines = with_at_most("concat", 0, "joins");
   Graph alone;
   const Value z = keel::exp(alone.input("x", keel::f32, {4, 3}));
   alone.set_outputs({keel::concat({z, keel::tanh(z)}, 1)});
@@ -167,10 +167,7 @@ TEST_CASE("fuse leaves joins of what several units make and along other axes") {
 }
 
 TEST_CASE("fuse says of each edge of rows that are moved why it is one") {
-  const auto declines = [](const Node& node) -> Support {
-    if (keel_test::anchor_of(node) != nullptr) return {false, "clusters only"};
-    return {count_op(*node.bodies()[0], "concat") == 0, "joins"};
-  };
+  const auto declines = with_at_most("concat", 0, "joins");
   Graph g;
   const Value x = keel::exp(g.input("x", keel::f32, {4, 3}));
   const Value joined = keel::concat({x, keel::tanh(x)}, 1);
@@ -185,10 +182,7 @@ TEST_CASE("fuse says of each edge of rows that are moved why it is one") {
 }
 
 TEST_CASE("fuse leaves the last of the rows that are too much for one task") {
-  const auto two_joins = [](const Node& node) -> Support {
-    if (keel_test::anchor_of(node) != nullptr) return {false, "clusters only"};
-    return {count_op(*node.bodies()[0], "concat") <= 2, "three joins"};
-  };
+  const auto two_joins = with_at_most("concat", 2, "three joins");
   Graph g;
   const Value wide = keel::abs(g.input("x", keel::f32, {4, 6}));
   const Value a = keel::exp(columns(wide, 0, 3)) * columns(wide, 3, 6), b = keel::tanh(a);
