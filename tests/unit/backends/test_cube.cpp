@@ -45,7 +45,7 @@ TEST_CASE("cube: every dtype and transpose agrees with plain loops") {
 
 TEST_CASE("cube: parts of k agree with plain loops and do not depend on rectangles") {
   const auto check = [] {
-    for (const size_t parts : {2, 3, 5, 13}) {
+    for (const size_t parts : {2u, 3u, 5u, 13u}) {
       for (const auto& shape : {std::array<size_t, 3>{37, 53, 7},
                                 {64, 96, 32},
                                 {29, 300, 5},

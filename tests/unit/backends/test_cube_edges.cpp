@@ -123,15 +123,15 @@ TEST_CASE("cube: a rectangle of C reads its rows of A and its columns of B alone
   vector_test::on_every_isa([&] {
     for (const DType dtype : {f32, bf16}) {
       for (const bool transposed : {false, true}) {
-        for (const size_t k : {16, 64, 129}) {
-          for (const size_t n : {53, 10}) {
+        for (const size_t k : {16u, 64u, 129u}) {
+          for (const size_t n : {53u, 10u}) {
             CubeProblem p;
             p.m = 51;
             p.n = n;
             p.k = k;
             p.a = p.b = dtype;
             p.transpose_a = transposed;
-            for (const size_t rows : {1, 3, 7, 8, 12, 16, 17, 34, 48}) {
+            for (const size_t rows : {1u, 3u, 7u, 8u, 12u, 16u, 17u, 34u, 48u}) {
               const CubeRange range{p.m - rows, p.m, 0, n};
               check_rectangle(p, range, true);
               check_rectangle(p, range, false);

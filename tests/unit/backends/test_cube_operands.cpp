@@ -87,7 +87,7 @@ TEST_CASE("cube: the tiles' packing feeds products that agree with plain loops")
       packing.multiply_stored = nullptr;
       plan.kernels = &packing;
       CHECK(same_bits(whole, compute(p, plan, shape[0], shape[1])));
-      for (const size_t parts : {3, 4}) {
+      for (const size_t parts : {3u, 4u}) {
         if (!p.problem.transpose_a || shape[2] % parts != 0 || shape[2] == 0) continue;
         CAPTURE(parts);
         p.problem.parts = parts;
@@ -139,7 +139,7 @@ TEST_CASE("cube: rows of B that are read where they are stored give the bits of 
                                                {64, 64, 64},    {17, 35, 40},  {23, 130, 90}};
   on_every_isa([&] {
     for (const auto& shape : kShapes) {
-      for (const size_t padding : {0, 16, 8}) {
+      for (const size_t padding : {0u, 16u, 8u}) {
         for (const bool transposed : {false, true}) {
           Product p(shape);
           p.problem.a = p.problem.b = f32;

@@ -86,7 +86,7 @@ float drawn(int rank, size_t i) {
 
 TEST_CASE("shared sum: any number of ranks and elements") {
   for (const int size : {1, 2, 3, 4, 5, 7, 8}) {
-    for (const size_t count : {0, 1, 15, 16, 17, 1024, 1025, 33000, 200001}) {
+    for (const size_t count : {0u, 1u, 15u, 16u, 17u, 1024u, 1025u, 33000u, 200001u}) {
       CAPTURE(size);
       CAPTURE(count);
       CHECK(run_ranks(size, [&](const auto& group) { sum_in_turn(group, count); }) ==

@@ -86,7 +86,7 @@ void sum_in_turn(const Mesh& mesh, int rank, int size, size_t count) {
 TEST_CASE("socket sum: any number of ranks and elements") {
   for (const int size : {1, 2, 3, 4, 5, 7, 8}) {
     const Mesh mesh(size);
-    for (const size_t count : {0, 1, 3, 8192, 8193, 65536, 65537, 200001}) {
+    for (const size_t count : {0u, 1u, 3u, 8192u, 8193u, 65536u, 65537u, 200001u}) {
       CAPTURE(size);
       CAPTURE(count);
       CHECK(on_ranks(size, [&](int rank) { sum_in_turn(mesh, rank, size, count); }) ==
@@ -145,7 +145,7 @@ TEST_CASE("socket sum: ranks at different sums find out before they use a value"
       {{.collective = 7, .reduction = 1}, {.collective = 7, .reduction = 2}},
   };
   for (const auto& place : places) {
-    for (const size_t other_count : {0, 10, 100000}) {
+    for (const size_t other_count : {0u, 10u, 100000u}) {
       CAPTURE(other_count);
       const Mesh mesh(2);
       const auto errors = on_ranks(2, [&](int rank) {

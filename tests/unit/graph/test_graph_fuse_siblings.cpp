@@ -298,7 +298,7 @@ TEST_CASE("fuse siblings: the backend may decline them and takes what it takes")
   CHECK(reports(report, "(sum) -> %3 (sum): the backend declines: too many"));
   // The rest of what the first would join is joined among itself.
   CHECK(joined(*fused(g, at_most(2))) == std::vector<size_t>{2, 2});
-  for (const size_t most : {1, 2, 3, 4}) check_results(g, *fused(g, at_most(most)));
+  for (const size_t most : {1u, 2u, 3u, 4u}) check_results(g, *fused(g, at_most(most)));
 }
 
 TEST_CASE("fuse siblings: they come where the first is ahead of products that wait for them") {

@@ -256,9 +256,10 @@ TEST_CASE("bf16 products keep the bits of rows and parts whichever kernels their
         const std::string name = name_of(isa, kernels);
         CAPTURE(name);
         vector::select_host_isa(name.c_str());
-        for (const auto& [m, n, k] :
+        for (const auto& size :
              {std::array<int64_t, 3>{256, 40, 33}, {128, 64, 64}, {36, 300, 70}, {8, 9, 200}}) {
-          CAPTURE(n);
+          const auto [m, n, k] = size;
+          CAPTURE(size[1]);
           check_rows({numbers({m, k}, 1), numbers({k, n}, 2)}, 4, [](const Values& v) {
             return matmul(cast(v[0], bf16), cast(v[1], bf16), {.wide = true, .rows_alone = true});
           });

@@ -219,7 +219,7 @@ TEST_CASE("long chains are converted and deep nesting is refused") {
   CHECK(graphdef::functionalise(graph_of(nodes)).bodies.size() == kNodes / 2);
 
   // Each in the other.
-  for (const size_t depth : {64, 65, 2000}) {
+  for (const size_t depth : {64u, 65u, 2000u}) {
     nodes.resize(1);
     last = "x";
     for (size_t i = 0; i < depth; ++i) {
