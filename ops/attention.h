@@ -4,7 +4,7 @@
 // Sources: Vaswani et al., "Attention Is All You Need" (2017), section 3.2.1; for the blocks Dao et
 // al., "FlashAttention" (2022).
 //
-// Each function adds one node to the innermost graph among its operands; dimensions that are not
+// Each function adds one node to the graph of the call (graph/ir/emit.h); dimensions that are not
 // known (-1) pass through. Errors and printed graphs name `site`, or where that is not given the
 // line that made `queries`.
 #ifndef KEEL_OPS_ATTENTION_H

@@ -9,7 +9,7 @@
 // channels of one group: group g takes the g-th part of x's channels to the g-th part of `out`; as
 // many groups as channels is a depthwise convolution.
 //
-// Each function adds one node to the innermost graph among its operands; dimensions that are not
+// Each function adds one node to the graph of the call (graph/ir/emit.h); dimensions that are not
 // known (-1) pass through. Errors and printed graphs name `site`, or where that is not given the
 // line that made the first operand.
 #ifndef KEEL_OPS_CONV_H

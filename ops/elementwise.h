@@ -3,7 +3,7 @@
 // names cast); a C++ number adopts the dtype of the values beside it. Corner cases (NaN, ties,
 // integer wrap, division by zero) are listed in ops/README.md.
 //
-// Each function adds one node to the innermost graph among its operands and returns its value.
+// Each function adds one node to the graph of the call (graph/ir/emit.h) and returns its value.
 // Errors and printed graphs name `site`, or where that is not given the line that made the first
 // operand.
 #ifndef KEEL_OPS_ELEMENTWISE_H

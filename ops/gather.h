@@ -3,7 +3,7 @@
 // Indices (i64 or i32) and ids (any integer dtype) are counted from 0. One that is out of range is
 // an error at run time that names it and the range; it is found before anything is written.
 //
-// Each function adds one node to the innermost graph among its operands. Errors and printed graphs
+// Each function adds one node to the graph of the call (graph/ir/emit.h). Errors and printed graphs
 // name `site`, or where that is not given the line that made the first operand.
 #ifndef KEEL_OPS_GATHER_H
 #define KEEL_OPS_GATHER_H

@@ -2,7 +2,7 @@
 // Floats only.
 //
 // Each function adds one node (softmax and log_softmax along another axis than the last: also
-// transposes) to the innermost graph among its operands. Errors and printed graphs name `site`, or
+// transposes) to the graph of the call (graph/ir/emit.h). Errors and printed graphs name `site`, or
 // where that is not given the line that made the first operand.
 #ifndef KEEL_OPS_LOSS_H
 #define KEEL_OPS_LOSS_H

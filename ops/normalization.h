@@ -3,7 +3,7 @@
 // Hinton, "Layer Normalization" (2016); Zhang and Sennrich, "Root Mean Square Layer Normalization"
 // (2019).
 //
-// Each function adds one node to the innermost graph among its operands. Errors and printed graphs
+// Each function adds one node to the graph of the call (graph/ir/emit.h). Errors and printed graphs
 // name `site`, or where that is not given the line that made the first operand. What normalises
 // along other axes is in batch_norm.h and composed/channel_norm.h.
 #ifndef KEEL_OPS_NORMALIZATION_H

@@ -8,6 +8,7 @@
 #include "keel/ops/composed/channel_norm.h"
 #include "keel/ops/composed/convolutions.h"
 #include "keel/ops/composed/einsum.h"
+#include "keel/ops/composed/filled.h"
 #include "keel/ops/composed/global_pooling.h"
 #include "keel/ops/composed/indexing.h"
 #include "keel/ops/composed/rearrange.h"

@@ -3,9 +3,9 @@
 // width] ("NCHW"); each channel is pooled by itself. Pooling of whole images
 // is in composed/global_pooling.h.
 //
-// Each function adds one node to the innermost graph among its
-// operands; dimensions that are not known (-1) pass through. Errors and printed graphs name `site`,
-// or where that is not given the line that made the first operand.
+// Each function adds one node to the graph of the call (graph/ir/emit.h); dimensions that are not
+// known (-1) pass through. Errors and printed graphs name `site`, or where that is not given the
+// line that made the first operand.
 #ifndef KEEL_OPS_POOL_H
 #define KEEL_OPS_POOL_H
 

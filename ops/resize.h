@@ -3,7 +3,7 @@
 // of the image, as in TensorFlow 2 and in ONNX ("half_pixel"). Images are [batch, height, width,
 // channels] ("NHWC") or [batch, channels, height, width] ("NCHW").
 //
-// Each function adds one node to the innermost graph among its operands; dimensions that are not
+// Each function adds one node to the graph of the call (graph/ir/emit.h); dimensions that are not
 // known (-1) pass through. Errors and printed graphs name `site`, or where that is not given the
 // line that made the first operand.
 #ifndef KEEL_OPS_RESIZE_H

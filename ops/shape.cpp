@@ -345,7 +345,16 @@ Value broadcast_to(Operand x, const Shape& shape, CallSite site) {
 }
 
 Value zeros_of(Graph& graph, const Type& type, CallSite site) {
-  return broadcast_to(graph.constant(Tensor(type.dtype, Shape{}), site), type.shape, site);
+  if (!type.shape.known()) {
+    throw Error({.op = "zeros_of",
+                 .argument = "type",
+                 .expected = "a shape whose dimensions are known",
+                 .got = to_string(type),
+                 .fix = "take zeros_like(x) for a value x of that shape",
+                 .site = site});
+  }
+  return broadcast_to(Operand(graph.constant(Tensor(type.dtype, Shape{}), site), site), type.shape,
+                      site);
 }
 
 Value same_dims(const Value& x, const Value& other, SameDimsAttributes attributes, CallSite site) {

@@ -60,8 +60,9 @@ KEEL_API Value transpose(Operand x, const std::vector<int64_t>& perm = {}, CallS
 // x repeated along its dimensions of 1 and along new leading axes, as NumPy broadcasts it. -1 in
 // `shape` keeps x's own dimension.
 KEEL_API Value broadcast_to(Operand x, const Shape& shape, CallSite site = {});
-// Zeros of this type, whose dimensions are known: a constant of one element, repeated.
-KEEL_API Value zeros_of(Graph& graph, const Type& type, CallSite site = {});
+// Zeros of this type, whose dimensions are known: a constant of one element, repeated. Those of a
+// value whose dimensions are not known: zeros_like (composed/filled.h).
+KEEL_API Value zeros_of(Graph& graph, const Type& type, CallSite site = CallSite::here());
 
 // x, whose dimension at axes[i] must be that of `other` at other_axes[i]. For compositions of ops
 // that broadcast where their caller does not: dimensions that are unknown now are checked when the

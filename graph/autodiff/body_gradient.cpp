@@ -177,7 +177,7 @@ Values BodyGradient::made_alone_of(const Value& value, const Users& users) const
 Value emit_op(const char* op, const std::vector<Operand>& operands, const AttributeList& attributes,
               CallSite site) {
   if (attributes.empty()) return emit(op, operands, site);
-  const Graph& graph = innermost_graph(operands, op);
+  const Graph& graph = graph_of_call(operands, op);
   return emit(op, operands, graph.ops().at(op).attributes->parse(attributes), site);
 }
 

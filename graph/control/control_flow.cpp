@@ -38,8 +38,8 @@ Values adopt_results(Graph& body, const Values& results, const char* op, const c
 // the body cannot be used outside any more.
 class BodyScope {
  public:
-  BodyScope(Graph& graph, const char* op, CallSite site)
-      : op_(op), site_(site), body_(graph.make_body(site)) {}
+  BodyScope(Graph& graph, const char* op, bool always_runs, CallSite site)
+      : op_(op), site_(site), body_(graph.make_body(site, always_runs)) {}
   ~BodyScope() { body_->close(op_, site_); }
   BodyScope(const BodyScope&) = delete;
   BodyScope& operator=(const BodyScope&) = delete;
@@ -95,7 +95,7 @@ Values operand_values(const std::vector<Operand>& operands, Graph& graph, const 
 
 std::shared_ptr<Graph> build_condition(Graph& graph, const Values& inputs,
                                        const ConditionFunction& condition, CallSite site) {
-  const BodyScope test(graph, "while_loop", site);
+  const BodyScope test(graph, "while_loop", true, site);
   test->set_iteration(test->input("iteration", i64, {}, site));
   const Values result = adopt_results(*test, {condition(body_variables(*test, inputs, 1))},
                                       "while_loop", "condition", site);
@@ -107,8 +107,8 @@ std::shared_ptr<Graph> build_condition(Graph& graph, const Values& inputs,
 }
 
 std::shared_ptr<Graph> build_loop_body(Graph& graph, const Values& inputs, const BodyFunction& body,
-                                       CallSite site) {
-  const BodyScope step(graph, "while_loop", site);
+                                       int64_t trip_count, CallSite site) {
+  const BodyScope step(graph, "while_loop", trip_count > 0, site);
   const Value iteration = step->input("iteration", i64, {}, site);
   step->set_iteration(iteration);
   Values results =
@@ -129,24 +129,25 @@ std::shared_ptr<Graph> build_loop_body(Graph& graph, const Values& inputs, const
 }
 
 Value key_base(Graph& graph, CallSite site) {
-  if (graph.parent() == nullptr) {
-    return emit("fold_key", {Operand(graph.seed(), site), Operand(graph.step(), site)}, site);
-  }
+  const auto fold = [&](Value key, Value data) {
+    return graph.add("fold_key", {key, data}, Attributes(), site).output();
+  };
+  if (graph.parent() == nullptr) return fold(graph.seed(), graph.step());
   const Value outer = graph.capture(key_base(*graph.parent(), site));
-  if (!graph.iteration().valid()) return outer;
-  return emit("fold_key", {Operand(outer, site), Operand(graph.iteration(), site)}, site);
+  return graph.iteration().valid() ? fold(outer, graph.iteration()) : outer;
 }
 
 }  // namespace
 
 const Node& add_while_loop(const std::vector<Operand>& init, const ConditionFunction& condition,
                            const BodyFunction& body, WhileAttributes attributes, CallSite site) {
-  Graph& graph = innermost_graph(init, "while_loop", site);
+  Graph& graph = graph_of_call(init, "while_loop", site);
   Values inputs = operand_values(init, graph, "while_loop", site);
   inputs.insert(inputs.begin(), graph.constant(Tensor::scalar<int64_t>(0), site));
 
   const std::shared_ptr<Graph> test = build_condition(graph, inputs, condition, site);
-  const std::shared_ptr<Graph> step = build_loop_body(graph, inputs, body, site);
+  const std::shared_ptr<Graph> step =
+      build_loop_body(graph, inputs, body, attributes.trip_count, site);
   const Values captures = unify_captures(*test, *step);
   inputs.insert(inputs.end(), captures.begin(), captures.end());
 
@@ -172,13 +173,13 @@ Values cond(Operand predicate, const std::vector<Operand>& operands, const BodyF
             const BodyFunction& else_body, CallSite site) {
   std::vector<Operand> all = operands;
   all.insert(all.begin(), predicate);
-  Graph& graph = innermost_graph(all, "cond", site);
+  Graph& graph = graph_of_call(all, "cond", site);
   Values inputs = operand_values(operands, graph, "cond", site);
 
   std::vector<std::shared_ptr<Graph>> bodies;
   for (const BodyFunction* function : {&then_body, &else_body}) {
     const char* const which = function == &then_body ? "then_body" : "else_body";
-    const BodyScope body(graph, "cond", site);
+    const BodyScope body(graph, "cond", false, site);
     const Values results = (*function)(body_variables(*body, inputs, 0));
     body->set_outputs(adopt_results(*body, results, "cond", which, site));
     bodies.push_back(body.graph());
@@ -192,8 +193,9 @@ Values cond(Operand predicate, const std::vector<Operand>& operands, const BodyF
 }
 
 Value random_key(Graph& graph, CallSite site) {
-  const int64_t salt = graph.next_salt();
-  return emit("fold_key", {Operand(key_base(graph, site), site), Operand(salt, site)}, site);
+  Graph& own = graph.under_construction();
+  const int64_t salt = own.next_salt();
+  return emit("fold_key", {Operand(key_base(own, site), site), Operand(salt, site)}, site);
 }
 
 std::unique_ptr<Graph> make_sunk_loop(std::shared_ptr<Graph> step) {

@@ -1,6 +1,9 @@
 // Functional control flow: while_loop and cond with sub-graphs as bodies.
 // Values of enclosing graphs used inside a body are captured and become loop
-// invariants. The types of loop variables are fixed.
+// invariants. What the functions compute belongs to their bodies, also where it reads nothing but
+// such values: it is done in each turn, or where the branch is taken. Only in a loop of known
+// turns, one at least, what does not change from turn to turn is done once. The types of loop
+// variables are fixed.
 #ifndef KEEL_GRAPH_CONTROL_CONTROL_FLOW_H
 #define KEEL_GRAPH_CONTROL_CONTROL_FLOW_H
 
@@ -72,8 +75,8 @@ KEEL_API Values cond(Operand predicate, const std::vector<Operand>& operands,
 const Node& add_while_loop(const std::vector<Operand>& init, const ConditionFunction& condition,
                            const BodyFunction& body, WhileAttributes attributes, CallSite site);
 
-// Returns a new random key for one random op built in `graph`: fold(seed, step, salt,
-// iteration of each enclosing while_loop). The salt counts the random ops of
+// Returns a new random key for one random op of `graph`, or of the body that is being built in it:
+// fold(seed, step, salt, iteration of each enclosing while_loop). The salt counts the random ops of
 // the root graph, so it is fixed when the graph is built.
 KEEL_API Value random_key(Graph& graph, CallSite site = CallSite::here());
 

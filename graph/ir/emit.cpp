@@ -14,8 +14,6 @@ std::string operand_name(const char* op, size_t index, size_t count) {
   return count == 1 ? "" : "operand " + std::to_string(index);
 }
 
-}  // namespace
-
 Graph& innermost_graph(std::span<const Operand> operands, const char* op, CallSite site) {
   Graph* innermost = nullptr;
   size_t which = 0;
@@ -43,12 +41,20 @@ Graph& innermost_graph(std::span<const Operand> operands, const char* op, CallSi
   return *innermost;
 }
 
-namespace {
+// What is the same in all turns of a loop is computed once, before it, and so is its gradient;
+// where the loop may have no turn, or a branch is around it, it might not be computed at all.
+Graph& graph_of_node(std::string_view op, std::span<const Operand> operands, CallSite site) {
+  Graph& operands_are_in = innermost_graph(operands, std::string(op).c_str(), site);
+  Graph* graph = &operands_are_in.under_construction();
+  if (graph->ops().at(op).has(kEffect)) return *graph;
+  while (graph != &operands_are_in && graph->always_runs()) graph = graph->parent();
+  return *graph;
+}
 
 const Node& emit_node(std::string_view op, const std::vector<Operand>& operands,
                       Attributes attributes, CallSite site) {
   const std::string name(op);
-  Graph& graph = innermost_graph(operands, name.c_str(), site);
+  Graph& graph = graph_of_node(op, operands, site);
   DType dtype = f32;
   for (const Operand& operand : operands) {
     if (operand.is_literal()) continue;
@@ -68,6 +74,10 @@ const Node& emit_node(std::string_view op, const std::vector<Operand>& operands,
 }
 
 }  // namespace
+
+Graph& graph_of_call(std::span<const Operand> operands, const char* op, CallSite site) {
+  return innermost_graph(operands, op, site).under_construction();
+}
 
 Value emit(std::string_view op, const std::vector<Operand>& operands, Attributes attributes,
            CallSite site) {

@@ -1,7 +1,6 @@
-// emit: how builder functions add nodes. Picks the innermost graph among the
-// operands, gives literals the dtype of the first Value operand, captures
-// values of enclosing graphs, runs inference, and reports errors with the
-// user's line.
+// emit: how builder functions add nodes. Picks the graph that the node is for, gives literals the
+// dtype of the first Value operand, captures values of enclosing graphs, runs inference, and
+// reports errors with the user's line.
 #ifndef KEEL_GRAPH_IR_EMIT_H
 #define KEEL_GRAPH_IR_EMIT_H
 
@@ -14,14 +13,17 @@
 
 namespace keel {
 
-// Returns the innermost graph among the values, where `op` is going to add a node. Throws Error,
-// naming `site` or where that is not known the operand's line, for an empty Value, for a value of a
-// body that is finished, and when there is no Value at all.
-KEEL_API Graph& innermost_graph(std::span<const Operand> operands, const char* op,
-                                CallSite site = {});
+// Returns the graph that a call is made in: the body that is being built around it, also where all
+// operands are values from outside, else the innermost graph among the values. Throws Error, naming
+// `site` or where that is not known the operand's line, for an empty Value, for a value of a body
+// that is finished, and when there is no Value at all.
+KEEL_API Graph& graph_of_call(std::span<const Operand> operands, const char* op,
+                              CallSite site = {});
 
-// Returns the only output of a new node. An unknown `site` means the first operand's; a known one
-// also covers literals.
+// Adds a node to the graph that the call is made in, and returns its only output. In the body of a
+// loop of one or more known turns, what reads nothing that may change from turn to turn goes to the
+// graph around it, unless it has an effect. An unknown `site` means the first operand's; a known
+// one also covers literals.
 KEEL_API Value emit(std::string_view op, const std::vector<Operand>& operands,
                     Attributes attributes, CallSite site);
 inline Value emit(std::string_view op, const std::vector<Operand>& operands, CallSite site) {

@@ -448,8 +448,18 @@ Value Graph::capture(Value outer) {
   return inner;
 }
 
-std::shared_ptr<Graph> Graph::make_body(CallSite site) {
-  return made_bodies_.emplace_back(std::make_shared<Graph>(this, site));
+std::shared_ptr<Graph> Graph::make_body(CallSite site, bool always_runs) {
+  const std::shared_ptr<Graph>& body =
+      made_bodies_.emplace_back(std::make_shared<Graph>(this, site));
+  body->always_runs_ = always_runs;
+  return body;
+}
+
+Graph& Graph::under_construction() noexcept {
+  Graph* graph = this;
+  while (!graph->made_bodies_.empty() && !graph->made_bodies_.back()->finished())
+    graph = graph->made_bodies_.back().get();
+  return *graph;
 }
 
 void Graph::order_captures(const Values& outers) {

@@ -146,8 +146,13 @@ class KEEL_API Graph {
   const std::vector<std::pair<Value, Value>>& captures() const noexcept { return captures_; }
 
   // Makes a body whose operations may use values of this graph, which keeps it: values of a body
-  // stay valid, to be refused, also where the op that it was for was never made.
-  std::shared_ptr<Graph> make_body(CallSite site);
+  // stay valid, to be refused, also where the op that it was for was never made. `always_runs`: at
+  // least once each time that what is around it runs, as the body of a loop of known turns does.
+  std::shared_ptr<Graph> make_body(CallSite site, bool always_runs);
+  bool always_runs() const noexcept { return always_runs_; }
+  // Returns the innermost body that is being built in this graph (made and not closed yet), or this
+  // graph where there is none: where calls that are made now add their nodes.
+  Graph& under_construction() noexcept;
 
   // Puts the inputs made by captures behind the others, in the order of `outers` (values of the
   // parent); those not captured yet are. For the bodies of one control node, which must agree on
@@ -270,6 +275,7 @@ class KEEL_API Graph {
   int depth_ = 0;
   int height_ = 0;  // how deep the bodies of its nodes nest
   bool frozen_ = false;
+  bool always_runs_ = false;
   const char* closed_by_ = nullptr;  // the op that built this body
   CallSite closed_at_;
   int64_t salts_ = 0;

@@ -1,5 +1,5 @@
-// attention: scaled dot-product attention, by the op of that name (ops/attention.h) in the
-// innermost graph among its operands; floats only. Scores and sums of 16-bit floats are f32.
+// attention: scaled dot-product attention, by the op of that name (ops/attention.h); floats only.
+// Scores and sums of 16-bit floats are f32.
 // Backends compute it in blocks, forward and backward: no matrix of scores is in memory.
 //
 // Source: Vaswani et al., "Attention Is All You Need" (2017), section 3.2.1.

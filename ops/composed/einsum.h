@@ -1,5 +1,5 @@
 // einsum: sums of products, written by the labels of the axes. A composition of matmul, mul, sum
-// and transpose in the innermost graph among the operands.
+// and transpose.
 #ifndef KEEL_OPS_COMPOSED_EINSUM_H
 #define KEEL_OPS_COMPOSED_EINSUM_H
 

@@ -1,5 +1,6 @@
 #include "keel/ops/composed/rearrange.h"
 
+#include <algorithm>
 #include <string>
 
 #include "keel/core/base/checked.h"
@@ -108,6 +109,20 @@ Value roll(Operand x, int64_t shift, int64_t axis, CallSite site) {
   const int64_t kept = size - forward;
   return concat({part(s, along, kept, kToEnd), part(s, along, 0, kept)},
                 static_cast<int64_t>(along), s.line);
+}
+
+Value flatten(Operand x, CallSite site) {
+  const Subject s("flatten", x, "x", site);
+  const Shape shape = s.x.shape();
+  const auto unknown = std::count_if(shape.begin(), shape.end(), [](int64_t d) { return d < 0; });
+  const bool fits = shape.rank() > 0 && (shape[0] >= 0 || unknown == 1);
+  if (!fits) s.fail("x", "a batch and items of which one has a known size", to_string(shape));
+  int64_t item = 1;
+  for (size_t i = 1; i < shape.rank(); ++i)
+    item = shape[i] < 0 || item < 0 ? -1 : checked_mul(item, shape[i]);
+  const int64_t known = shape[0] < 0 ? item : item < 0 ? shape[0] : 1;
+  if (known == 0) s.fail("x", "sizes from which the unknown ones follow", to_string(shape));
+  return reshape(s.x, {shape[0], item}, s.line);
 }
 
 Value tile(Operand x, const std::vector<int64_t>& repeats, CallSite site) {

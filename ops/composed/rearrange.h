@@ -22,6 +22,10 @@ KEEL_API Value reverse(Operand x, const std::vector<int64_t>& axes = {}, CallSit
 // the beginning. A negative shift moves towards the beginning.
 KEEL_API Value roll(Operand x, int64_t shift, int64_t axis = -1, CallSite site = {});
 
+// Returns [batch, ...] as [batch, all other elements of an item]: what stands between convolutions
+// and dense layers. Throws Error for a scalar, and where both of these numbers are unknown.
+KEEL_API Value flatten(Operand x, CallSite site = {});
+
 // x repeated repeats[i] times along axis i, one number >= 0 for each axis: [1 2] twice is [1 2 1
 // 2].
 KEEL_API Value tile(Operand x, const std::vector<int64_t>& repeats, CallSite site = {});

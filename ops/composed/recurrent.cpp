@@ -8,6 +8,7 @@
 #include "keel/core/base/error.h"
 #include "keel/graph/control/control_flow.h"
 #include "keel/graph/ir/graph.h"
+#include "keel/ops/composed/filled.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/gather.h"
 #include "keel/ops/matmul.h"
@@ -108,12 +109,6 @@ Value product(const Call& call, const Value& x, const Value& weights) {
   return matmul(x, weights, {}, call.line);
 }
 
-// `number` in the type of `like`, whose dimensions need not be known.
-Value filled_like(const Value& like, double number, CallSite line) {
-  const Value no = like.graph().constant(Tensor::full(boolean, {}, 0), line);
-  return select(no, stop_gradient(Operand(like, line), line), number, line);
-}
-
 // Zeros of [batch, units] for the batch of x, [time, batch, features].
 Value zero_state(const Call& call, const Value& x) {
   const Shape& shape = x.shape();
@@ -125,7 +120,7 @@ Value zero_state(const Call& call, const Value& x) {
   }
   const Value column =
       reshape(slice(x, {0, 0, 0}, {1, kToEnd, 1}, {}, call.line), {-1, 1}, call.line);
-  return broadcast_to(filled_like(column, 0, call.line), {-1, call.units}, call.line);
+  return broadcast_to(zeros_like(column, call.line), {-1, call.units}, call.line);
 }
 
 // The next states of one step; the first of them is its output.
@@ -137,7 +132,7 @@ Values run_steps(const Call& call, const Value& x, const Values& initial,
                  const RecurrentOptions& options, const Step& step) {
   const int64_t time = x.shape()[0];
   // A row of -0 takes what is added to it bit by bit, and scatter_add works in place in a loop.
-  const Value row = expand_dims(filled_like(initial[0], -0.0, call.line), {0}, call.line);
+  const Value row = expand_dims(full_like(initial[0], -0.0, call.line), {0}, call.line);
   std::vector<Operand> variables{Operand(broadcast_to(row, {time, -1, -1}, call.line), call.line)};
   for (const Value& state : initial) variables.emplace_back(state, call.line);
   const auto always = [&](const Values& v) {

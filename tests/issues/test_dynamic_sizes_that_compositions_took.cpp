@@ -125,9 +125,11 @@ TEST_CASE("stacked values and transposed convolutions name themselves for unknow
 TEST_CASE("convolutions of sequences and global maxima name themselves for unknown sizes") {
   Graph g;
   const Value x = g.input("x", f32, {1, -1, -1}), w = g.input("w", f32, {3, 2, 1});
-  for (const auto& [options, least] : {std::pair{Conv1dOptions{}, 3},
-                                       {Conv1dOptions{.dilation = 4}, 9},
-                                       {Conv1dOptions{.padding = "explicit", .pads = {1, 0}}, 2}}) {
+  for (const auto& [options, shortest] :
+       {std::pair{Conv1dOptions{}, 3},
+        {Conv1dOptions{.dilation = 4}, 9},
+        {Conv1dOptions{.padding = "explicit", .pads = {1, 0}}, 2}}) {
+    const int least = shortest;  // clang 14 cannot capture what a structured binding names
     CAPTURE(least);
     const Value y = conv1d(x, w, options);
     check_refusal(refusal(g, y, {{x, {1, least - 1, 2}}, {w, {3, 2, 1}}}),

@@ -4,6 +4,7 @@
 
 #include "keel/core/base/checked.h"
 #include "keel/graph/control/control_flow.h"
+#include "keel/ops/composed/filled.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/exchange/onnx/import_shapes.h"
 #include "keel/ops/gather.h"
@@ -125,8 +126,7 @@ Value scatter_rows(NodeContext& c, const Value& x, const Value& places, const Va
   if (reduction != "none") c.refuse("its reduction is '" + reduction + "'");
   const DType dtype = x.dtype({}) == boolean ? u8 : x.dtype({});
   const Value own = cast(x, dtype, {});
-  const Value put =
-      scatter_add(zeros_like(own.graph({}), own), places, cast(updates, dtype, {}), {});
+  const Value put = scatter_add(zeros_like(own, {}), places, cast(updates, dtype, {}), {});
   return cast(select(rows_hit(c, x, places), put, own, {}), x.dtype({}), {});
 }
 

@@ -47,13 +47,6 @@ inline Value along_axis(const Value& x, size_t axis, size_t rank) {
   return axes.empty() ? x : expand_dims(x, axes, {});
 }
 
-// Returns zeros of x's dtype that have x's own shape, whatever it is in the run.
-inline Value zeros_like(Graph& graph, const Value& x) {
-  if (x.shape({}).known()) return zeros_of(graph, x.type({}), {});
-  if (x.dtype({}) == boolean) return logical_xor(x, x, {});
-  return cast(less(x, x, {}), x.dtype({}), {});
-}
-
 struct OperandPair {
   Value a, b;
 };

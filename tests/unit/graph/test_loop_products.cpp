@@ -118,7 +118,8 @@ TEST_CASE("the gradient of a loop multiplies forwards only once") {
   // So there are the gradients of u and of the state, and the product of both where it is not kept.
   CHECK(products_on_the_way_back({}) == 2);
   CHECK(products_on_the_way_back({.again = true}) == 3);
-  CHECK(products_on_the_way_back({.loop = {.max_trips = kTurns}}) == 3);
+  // A loop that may have no turn computes x times w in its own turns, and their gradients, too.
+  CHECK(products_on_the_way_back({.loop = {.max_trips = kTurns}}) == 6);
   // Segments run forwards once more before they run back.
   CHECK(products_on_the_way_back({.loop = {.trip_count = kTurns, .recompute_every = 2}}) == 4);
   const int64_t states = 2 * kTurns * kState;

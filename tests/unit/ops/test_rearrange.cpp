@@ -16,6 +16,25 @@ using namespace keel;
 using namespace keel::testing;
 using Doubles = std::vector<double>;
 
+TEST_CASE("flatten joins the axes of items") {
+  Graph g;
+  CHECK(elements(flatten(g.constant(counting({2, 2, 3})))) ==
+        elements(g.constant(counting({2, 6}))));
+  CHECK(flatten(g.constant(counting({2, 2, 3}))).shape() == Shape{2, 6});
+  CHECK(flatten(g.constant(counting({4}))).shape() == Shape{4, 1});
+  CHECK(flatten(g.input("batch", f32, {-1, 2, 3})).shape() == Shape{-1, 6});
+  CHECK(flatten(g.input("side", f32, {2, -1, 3})).shape() == Shape{2, -1});
+  CHECK(flatten(g.constant(Tensor(f32, {0, 2, 3}))).shape() == Shape{0, 6});
+  CHECK(flatten(g.constant(Tensor(f32, {2, 0, 3}))).shape() == Shape{2, 0});
+  for (const Shape& shape : {Shape{}, Shape{-1, -1, 3}, Shape{-1, 0}, Shape{0, -1}}) {
+    CAPTURE(to_string(shape));
+    const Value x = g.input("x" + to_string(shape), f32, shape);
+    const std::string refused = error_of([&] { flatten(x); });
+    CHECK(contains(refused, "flatten: x"));
+    CHECK(contains(refused, __FILE__));
+  }
+}
+
 TEST_CASE("reverse and roll and tile") {
   Graph g;
   const Value x = g.constant(counting({2, 3}));

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "keel/ops/composed/filled.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/exchange/graphdef/op_rules.h"
 #include "keel/ops/exchange/onnx/import_shapes.h"
@@ -22,12 +23,9 @@ Values fill(NodeContext& c) {
   return {broadcast_to(c.in(1), Shape(c.integers(0, "the shape")), {})};
 }
 
-Values zeros_like(NodeContext& c) { return {onnx::zeros_like(c.graph(), c.in(0))}; }
+Values zeros_like(NodeContext& c) { return {keel::zeros_like(c.in(0), {})}; }
 
-Values ones_like(NodeContext& c) {
-  const Value zeros = zeros_like(c)[0];
-  return {zeros.dtype({}) == boolean ? logical_not(zeros, {}) : add(zeros, 1, {})};
-}
+Values ones_like(NodeContext& c) { return {keel::ones_like(c.in(0), {})}; }
 
 constexpr double kMostNumbers = 1 << 24;
 

@@ -21,6 +21,7 @@ using Ints = std::vector<int64_t>;
 struct Direction {
   Value input;                    // [features, gates * units]
   Value hidden;                   // [units, gates * units]
+  Value candidate;                // of a gru: its last [units, units], the same in all turns
   Value input_bias, hidden_bias;  // [gates * units]; invalid without
   Value peepholes;                // [3 * units]; invalid without
   int64_t units = 0;
@@ -65,7 +66,7 @@ Values gru_step(const Direction& d, const Value& x, const Values& states) {
   const Value reset = d.activate(0, add(part(a, 1, n), part(b, 1, n), {}));
   Value before = mul(reset, part(b, 2, n), {});
   if (!d.linear_before_reset) {
-    before = matmul(mul(reset, states[0], {}), part(d.hidden, 2, n), {}, {});
+    before = matmul(mul(reset, states[0], {}), d.candidate, {}, {});
     if (d.hidden_bias.valid()) before = add(before, vector_part(d.hidden_bias, 2, n), {});
   }
   const Value candidate = d.activate(1, add(part(a, 2, n), before, {}));
@@ -157,6 +158,7 @@ Direction direction_of(NodeContext& c, const Kind& kind, size_t i) {
   c.require_rank(hidden, 2, 2, "its recurrent weights of a direction are");
   d.units = c.known_shape(hidden, "its weights").back();
   d.hidden = transpose(hidden, {}, {});
+  if (kind.gates == 3) d.candidate = part(d.hidden, 2, d.units);
   if (const Value bias = of_direction(c, 3, i); bias.valid()) {
     d.input_bias = vector_part(bias, 0, kind.gates * d.units);
     d.hidden_bias = vector_part(bias, 1, kind.gates * d.units);

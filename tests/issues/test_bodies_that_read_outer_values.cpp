@@ -1,0 +1,123 @@
+// What a body computed from outer values alone was built outside of it: a guarded op ran although
+// its branch was not taken and spoiled gradients or failed, all turns of a loop drew one mask, and
+// loops in bodies were refused where everything they began with was from outside.
+#include <set>
+
+#include <doctest/doctest.h>
+
+#include "keel/backends/registry.h"
+#include "keel/graph/autodiff/gradient.h"
+#include "keel/graph/control/control_flow.h"
+#include "keel/graph/runtime/session.h"
+#include "keel/ops/ops.h"
+
+#include "support/error_of.h"
+
+namespace keel {
+namespace {
+
+using keel_test::contains, keel_test::error_of;
+
+Initializer number(float value) { return {.kind = "constant", .type = {f32, {}}, .a = value}; }
+
+double ran(Graph& g, const Value& v, const std::string& backend) {
+  Session session(g, device(backend));
+  return session.run(v).at(0);
+}
+
+Value always(const Values& v) { return v[0].graph().constant(Tensor::full(boolean, {}, 1)); }
+
+}  // namespace
+
+TEST_SUITE_BEGIN("loop");
+
+TEST_CASE("a branch that is not taken leaves the gradient of what it reads from outside alone") {
+  for (const std::string& name : backend_names()) {
+    CAPTURE(name);
+    Graph g;
+    const Value x = g.state("x", zeros({}));
+    const auto root = [&](const Values&) { return Values{sqrt(x)}; };
+    const auto line = [&](const Values&) { return Values{x * 3.0f}; };
+    const Value y = cond(greater(x, 0.0f), {}, root, line)[0];
+    CHECK(ran(g, gradients(y, {x})[0], name) == 3);
+  }
+}
+
+TEST_CASE("a branch that is not taken does not read what is out of range") {
+  for (const std::string& name : backend_names()) {
+    CAPTURE(name);
+    Graph g;
+    const Value table = g.state("table", zeros({4}));
+    const Value id = g.input("id", i32, {1});
+    const auto read = [&](const Values&) { return Values{sum(gather(table, id))}; };
+    const auto none = [&](const Values&) {
+      return Values{table.graph().constant(Tensor::scalar(-1.0f))};
+    };
+    const Value y = cond(less(reshape(id, {}), 4), {}, read, none)[0];
+    Session session(g, device(name));
+    CHECK(session.run(y, {{id, Tensor::of<int32_t>({1}, {9})}}).at(0) == -1);
+    CHECK(session.run(y, {{id, Tensor::of<int32_t>({1}, {3})}}).at(0) == 0);
+  }
+}
+
+TEST_CASE("each turn of a loop draws a mask of its own for a value from outside") {
+  Graph g;
+  const Value w = g.state("w", {.kind = "constant", .type = {f32, {64}}, .a = 1});
+  const auto body = [&](const Values& v) {
+    const Value turn = reshape(v[0].graph().iteration(), {1});
+    return Values{scatter_add(v[0], turn, reshape(dropout(w, 0.5), {1, 64}))};
+  };
+  const Value rows =
+      while_loop({g.constant(Tensor(f32, {4, 64}))}, always, body, {.trip_count = 4})[0];
+  for (const std::string& name : backend_names()) {
+    CAPTURE(name);
+    Session session(g, device(name));
+    const Tensor drawn = session.run(rows);
+    std::set<std::vector<double>> masks;
+    for (size_t turn = 0; turn < 4; ++turn) {
+      std::vector<double> mask;
+      for (size_t i = 0; i < 64; ++i) mask.push_back(drawn.at(turn * 64 + i));
+      masks.insert(mask);
+    }
+    CHECK(masks.size() == 4);
+  }
+}
+
+TEST_CASE("a control op in a body may begin with outer values alone") {
+  for (const std::string& name : backend_names()) {
+    CAPTURE(name);
+    Graph g;
+    const Value x = g.state("x", number(1)), flag = g.state("flag", number(1));
+    const auto below = [](const Values& v) { return less(v[0], 100.0f); };
+    // 1, 2, 4 ... 128.
+    const auto choose = [&](const Values& v) {
+      return cond(
+          greater(flag, 0.0f), {}, [&](const Values&) { return Values{v[0] * 2.0f}; },
+          [&](const Values&) { return Values{v[0] + 1.0f}; });
+    };
+    CHECK(ran(g, while_loop({x}, below, choose)[0], name) == 128);
+    // Each turn takes v to 1 + 3 v: 1, 4, 13, 40, 121.
+    const auto thrice = [&](const Values& v) {
+      const auto three = [](const Values& u) { return less(u[1], 3); };
+      const auto add_v = [&](const Values& u) { return Values{u[0] + v[0], u[1] + 1}; };
+      return Values{while_loop({x, g.constant(Tensor::scalar(int64_t{0}))}, three, add_v)[0]};
+    };
+    CHECK(ran(g, while_loop({x}, below, thrice)[0], name) == 121);
+  }
+}
+
+TEST_CASE("what one branch computed from outer values is no value of the other") {
+  Graph g;
+  const Value x = g.state("x", number(1));
+  Value kept;
+  const auto keep = [&](const Values&) { return Values{kept = sqrt(x)}; };
+  const auto take = [&](const Values&) { return Values{kept * 2.0f}; };
+  const std::string refused = error_of([&] { cond(greater(x, 0.0f), {}, keep, take); });
+  CAPTURE(refused);
+  CHECK(contains(refused, "cond"));
+  CHECK(contains(refused, "test_bodies_that_read_outer_values.cpp"));
+}
+
+TEST_SUITE_END();
+
+}  // namespace keel
