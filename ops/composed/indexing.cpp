@@ -7,6 +7,7 @@
 #include "keel/graph/ir/graph.h"
 #include "keel/ops/axes.h"
 #include "keel/ops/composed/at_least.h"
+#include "keel/ops/composed/offsets_along.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/gather.h"
 #include "keel/ops/reduce.h"
@@ -259,21 +260,11 @@ class Indexing {
     return size;
   }
 
-  // indices * stride. Looked up in a table, where the size is known: an index out of range of its
-  // own axis must not end up in another row. The table lies along that axis, where there are axes
-  // enough, since gather names it.
+  // Returns indices * stride, checked where the size of their axis is known.
   Value offsets(const Chosen& one, int64_t dim, int64_t stride) const {
     const Operand indices(one.indices, site_);
     if (dim < 0) return mul(cast(indices, i64, site_), stride, site_);
-    const size_t rank = static_cast<size_t>(one.own) + one.indices.shape().rank();
-    const auto axis = rank <= Shape::kMaxRank ? static_cast<size_t>(one.own) : 0;
-    Shape table;
-    for (size_t i = 0; i < axis; ++i) table.push_back(1);
-    table.push_back(dim);
-    const auto along = static_cast<int64_t>(axis);
-    const Value positions = iota(one.indices.graph(), i64, table, along, site_);
-    const Value found = gather(mul(positions, stride, site_), indices, along, site_);
-    return axis == 0 ? found : squeeze(found, counted_from(0, axis), site_);
+    return offsets_along(one.indices, static_cast<size_t>(one.own), dim, stride, site_);
   }
 
   // Takes the element that the indices name of each of the slices along `axis`, behind their own

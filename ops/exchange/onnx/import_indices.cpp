@@ -4,7 +4,9 @@
 
 #include "keel/core/base/checked.h"
 #include "keel/graph/control/control_flow.h"
+#include "keel/graph/ir/scopes.h"
 #include "keel/ops/composed/filled.h"
+#include "keel/ops/composed/offsets_along.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/exchange/onnx/import_shapes.h"
 #include "keel/ops/gather.h"
@@ -14,17 +16,87 @@
 namespace keel::onnx {
 namespace {
 
-// Returns the places of rows by index tuples, in a shape of `dims`.
-Value folded(const Value& tuples, const std::vector<int64_t>& dims) {
-  Value place;
-  const size_t last = tuples.shape({}).rank() - 1;
-  for (size_t i = 0; i < dims.size(); ++i) {
+// What an input gives as indices, i64: tuples along the last axis, or one by one. Constant ones are
+// counted from the front and in range already.
+struct Given {
+  Value values;
+  bool in_range = false;
+};
+
+// Returns constant tuples counted from the front, whose element i names the axis first + i of that
+// size. One that is out of range is refused.
+Tensor front_tuples(const NodeContext& c, const Tensor& given, size_t first,
+                    const std::vector<int64_t>& sizes, BelowZero below_zero) {
+  Tensor front = given.clone();
+  const auto indices = front.data<int64_t>();
+  for (size_t i = 0; i < indices.size(); ++i) {
+    const size_t part = i % sizes.size();
+    const int64_t size = sizes[part], index = indices[i];
+    if (index < 0 && below_zero == BelowZero::kFromEnd) indices[i] = index + size;
+    if (indices[i] >= 0 && indices[i] < size) continue;
+    c.refuse("there is no index " + std::to_string(index) + " along axis " +
+             std::to_string(first + part) + " of size " + std::to_string(size));
+  }
+  return front;
+}
+
+Given given_indices(NodeContext& c, size_t input, size_t first, const std::vector<int64_t>& sizes,
+                    BelowZero below_zero) {
+  if (!c.is_constant(input)) return {cast(c.in(input), i64, {})};
+  const Tensor given = c.known(input)->cast(i64, {});
+  const Tensor front = front_tuples(c, given, first, sizes, below_zero);
+  // The same indices need no constant of their own.
+  return {bit_equal(front, given) ? cast(c.in(input), i64, {}) : c.result(front), true};
+}
+
+// Returns indices that only a run knows counted from the front. Those out of range stay what they
+// are, for the error to name.
+Value from_front(const Value& indices, int64_t size, BelowZero below_zero) {
+  if (below_zero == BelowZero::kRefused) return indices;
+  const Value counts_back =
+      logical_and(less(indices, 0, {}), greater_equal(indices, -size, {}), {});
+  return select(counts_back, add(indices, size, {}), indices, {});
+}
+
+// Returns what the indices of an axis of this size and stride add to places in several axes made
+// one.
+Value offsets(const Value& indices, bool in_range, size_t axis, int64_t size, int64_t stride,
+              BelowZero below_zero) {
+  if (in_range) return stride == 1 ? indices : mul(indices, stride, {});
+  return offsets_along(from_front(indices, size, below_zero), axis, size, stride, {});
+}
+
+// Returns the places of rows by tuples of indices that name the axes `first` and on of these sizes.
+// Where that is the only axis, who takes the places checks them.
+Value folded(const Given& tuples, size_t first, const std::vector<int64_t>& sizes,
+             BelowZero below_zero) {
+  const size_t last = tuples.values.shape({}).rank() - 1;
+  const auto part = [&](size_t i) {
     std::vector<int64_t> begin(last + 1, 0), end(last + 1, kToEnd);
     begin[last] = static_cast<int64_t>(i);
     end[last] = begin[last] + 1;
-    const Value part = squeeze(slice(tuples, begin, end, {}, {}), {static_cast<int64_t>(last)}, {});
-    const Value front = from_front(part, dims[i]);
-    place = place.valid() ? add(mul(place, dims[i], {}), front, {}) : front;
+    return squeeze(slice(tuples.values, begin, end, {}, {}), {static_cast<int64_t>(last)}, {});
+  };
+  if (first == 0 && sizes.size() == 1) {
+    const Value only = part(0);
+    return tuples.in_range ? only : from_front(only, sizes[0], below_zero);
+  }
+  Value place;
+  int64_t stride = 1;
+  for (size_t i = sizes.size(); i-- > 0; stride = checked_mul(stride, sizes[i])) {
+    const Value offset = offsets(part(i), tuples.in_range, first + i, sizes[i], stride, below_zero);
+    place = place.valid() ? add(place, offset, {}) : offset;
+  }
+  return place;
+}
+
+// Adds to the offsets of one axis those of all others: each element's own.
+Value with_own_places(NodeContext& c, Value place, const Shape& own, const Shape& shape,
+                      size_t axis) {
+  for (size_t i = 0; i < shape.rank(); ++i) {
+    if (i == axis) continue;
+    const Value numbers = along_axis(iota(c.graph(), i64, {own[i]}, 0, {}), i, own.rank());
+    place = add(place, mul(numbers, shape.strides()[i], {}), {});
   }
   return place;
 }
@@ -50,7 +122,7 @@ Value combine_rows(const Value& x, const Value& places, const Value& updates, Co
 }
 
 // Says of each row, in a shape that broadcasts to x, whether one of the places names it. A place
-// that is out of range is an error of the run.
+// that is no row's is an error of the run; those made of several axes were checked for each axis.
 Value rows_hit(NodeContext& c, const Value& x, const Value& places) {
   const Value ones = broadcast_to(c.result(Tensor::full(i32, {}, 1)), places.shape({}), {});
   const Value none = zeros_of(x.graph({}), {i32, Shape{x.shape({})[0]}}, {});
@@ -59,21 +131,23 @@ Value rows_hit(NodeContext& c, const Value& x, const Value& places) {
 
 }  // namespace
 
-Value from_front(const Value& indices, int64_t size) {
-  const Value wide = cast(indices, i64, {});
-  return size < 0 ? wide : select(less(wide, 0, {}), add(wide, size, {}), wide, {});
+Value front_indices(NodeContext& c, size_t input, size_t axis, int64_t size) {
+  const Given given = given_indices(c, input, axis, {size}, BelowZero::kFromEnd);
+  return given.in_range ? given.values : from_front(given.values, size, BelowZero::kFromEnd);
 }
 
-Value element_places(NodeContext& c, const Value& indices, const Shape& shape, size_t axis) {
-  const Shape own = c.known_shape(indices, "its indices");
+Value element_places(NodeContext& c, size_t input, const Shape& shape, size_t axis) {
+  const Shape own = c.known_shape(c.in(input), "its indices");
   if (own.rank() != shape.rank()) c.refuse("its indices have another rank than its input");
-  Value place;
-  for (size_t i = 0; i < shape.rank(); ++i) {
-    const Value at = i == axis ? from_front(indices, shape[i])
-                               : along_axis(iota(c.graph(), i64, {own[i]}, 0, {}), i, own.rank());
-    place = place.valid() ? add(mul(place, shape[i], {}), at, {}) : at;
+  for (size_t i = 0; i < own.rank(); ++i) {
+    if (i != axis && own[i] > shape[i])
+      c.refuse("its indices " + to_string(own) + " do not fit its input " + to_string(shape));
   }
-  return place;
+  if (own.rank() == 1) return front_indices(c, input, axis, shape[axis]);
+  const Given given = given_indices(c, input, axis, {shape[axis]}, BelowZero::kFromEnd);
+  const Value offset = offsets(given.values, given.in_range, axis, shape[axis],
+                               shape.strides()[axis], BelowZero::kFromEnd);
+  return with_own_places(c, offset, own, shape, axis);
 }
 
 Shape RowPlaces::shape_of(int64_t count) const {
@@ -82,8 +156,9 @@ Shape RowPlaces::shape_of(int64_t count) const {
   return shape;
 }
 
-RowPlaces row_places(NodeContext& c, const Value& indices, const Shape& shape, int64_t batch) {
-  const Shape own = c.known_shape(indices, "its indices");
+RowPlaces row_places(NodeContext& c, size_t input, const Shape& shape, int64_t batch,
+                     BelowZero below_zero) {
+  const Shape own = c.known_shape(c.in(input), "its indices");
   const auto first = static_cast<size_t>(batch);
   if (batch < 0 || own.rank() < first + 1 ||
       first + static_cast<size_t>(own.back()) > shape.rank() || own.back() < 1) {
@@ -100,9 +175,12 @@ RowPlaces row_places(NodeContext& c, const Value& indices, const Shape& shape, i
     if (shape[i] < 0)
       c.refuse("the sizes that its indices name are not known before the run: " + to_string(shape));
     result.rows = checked_mul(result.rows, shape[i]);
-    if (i >= first) dims.push_back(shape[i]);
+    if (i >= first)
+      dims.push_back(shape[i]);
+    else if (own[i] != shape[i])
+      c.refuse("its indices " + to_string(own) + " do not fit its input " + to_string(shape));
   }
-  result.places = folded(indices, dims);
+  result.places = folded(given_indices(c, input, first, dims, below_zero), first, dims, below_zero);
   int64_t inner = 1;
   for (const int64_t dim : dims) inner = checked_mul(inner, dim);
   const size_t rank = own.rank() - 1;
@@ -130,16 +208,34 @@ Value scatter_rows(NodeContext& c, const Value& x, const Value& places, const Va
   return cast(select(rows_hit(c, x, places), put, own, {}), x.dtype({}), {});
 }
 
-Value reversed_sequences(NodeContext& c, const Value& x, const Value& given, size_t time,
-                         size_t batch) {
+Value sequence_lengths(NodeContext& c, size_t input, int64_t steps) {
+  const Value lengths = cast(c.in(input), i64, {});
+  if (!c.is_constant(input)) return checked_ids(lengths, "lengths", 0, checked_add(steps, 1));
+  const Tensor known = c.known(input)->cast(i64, {});
+  for (const int64_t length : known.data<int64_t>()) {
+    if (length >= 0 && length <= steps) continue;
+    c.refuse("a length of its sequences is " + std::to_string(length) + ", and they have " +
+             std::to_string(steps) + " steps");
+  }
+  return lengths;
+}
+
+Value reversed_sequences(NodeContext& c, const Value& x, size_t input, size_t time, size_t batch) {
   const size_t rank = x.shape({}).rank();
   const Shape shape = c.known_shape(x, "its input");
-  const Value lengths = along_axis(cast(given, i64, {}), batch, rank);
+  const Value lengths = along_axis(sequence_lengths(c, input, shape[time]), batch, rank);
   const Value steps = along_axis(iota(c.graph(), i64, {shape[time]}, 0, {}), time, rank);
   const Value turned =
       select(less(steps, lengths, {}), sub(sub(lengths, steps, {}), 1, {}), steps, {});
-  const Value places = element_places(c, broadcast_to(turned, shape, {}), shape, time);
+  const Value offset = mul(broadcast_to(turned, shape, {}), shape.strides()[time], {});
+  const Value places = with_own_places(c, offset, shape, shape, time);
   return gather(reshape(x, Shape{shape.num_elements()}, {}), places, 0, {});
+}
+
+Value checked_ids(const Value& ids, const char* what, size_t axis, int64_t count) {
+  Graph& graph = ids.graph({});
+  const LabelScope here(graph, with_inner_scope(graph.label(), what));
+  return offsets_along(ids, axis, count, 1, {});
 }
 
 Value flattened_from(NodeContext& c, const Value& x, size_t axis) {

@@ -34,7 +34,7 @@ Values gather_along(NodeContext& c) {
 Values gather_nd(NodeContext& c) {
   const Value x = c.in(0);
   const Shape shape = c.known_shape(x, "its operand");
-  const onnx::RowPlaces rows = onnx::row_places(c, c.in(1), shape, 0);
+  const onnx::RowPlaces rows = onnx::row_places(c, 1, shape, 0, onnx::BelowZero::kRefused);
   std::vector<int64_t> dims{rows.rows};
   dims.insert(dims.end(), rows.row_shape.begin(), rows.row_shape.end());
   return {gather(reshape(x, Shape(dims), {}), rows.places, 0, {})};
@@ -58,8 +58,11 @@ Values sum_of_segments(NodeContext& c) {
     }
   }
   rows = reshape(rows, Shape(given), {});
-  ids = reshape(ids, Shape{given[0]}, {});
-  const Value place = select(less(ids, 0, {}), segments, ids, {});
+  ids = cast(reshape(ids, Shape{given[0]}, {}), i64, {});
+  // One more than there are segments would be taken for none.
+  const Value checked =
+      segments == 0 ? ids : onnx::checked_ids(maximum(ids, 0, {}), "segment ids", 0, segments);
+  const Value place = select(less(ids, 0, {}), segments, checked, {});
   const Value zeros = zeros_of(c.graph(), {rows.dtype({}), Shape(dims)}, {});
   const Value sums = scatter_add(zeros, place, rows, {});
   return {slice(sums, {0}, {segments}, {}, {})};
@@ -69,7 +72,7 @@ Values sum_of_segments(NodeContext& c) {
 Values scatter_into_zeros(NodeContext& c) {
   const Shape shape(c.integers(2, "the shape"));
   const Value updates = c.in(1);
-  const onnx::RowPlaces rows = onnx::row_places(c, c.in(0), shape, 0);
+  const onnx::RowPlaces rows = onnx::row_places(c, 0, shape, 0, onnx::BelowZero::kRefused);
   const Shape places = rows.places.shape({});
   std::vector<int64_t> dims{rows.rows}, given{places.num_elements()};
   for (const int64_t dim : rows.row_shape) {
@@ -87,7 +90,7 @@ Values reverse_sequence(NodeContext& c) {
   const size_t time = onnx::front_axis(c, c.attribute("seq_dim", int64_t{0}), rank);
   const size_t batch = onnx::front_axis(c, c.attribute("batch_dim", int64_t{0}), rank);
   if (time == batch) c.refuse("its seq_dim and batch_dim are the same");
-  return {onnx::reversed_sequences(c, x, c.in(1), time, batch)};
+  return {onnx::reversed_sequences(c, x, 1, time, batch)};
 }
 
 Values one_hot_of(NodeContext& c) {

@@ -16,15 +16,16 @@ namespace {
 Values gather_of(NodeContext& c) {
   const Value x = c.in(0);
   const size_t axis = front_axis(c, c.attribute("axis", int64_t{0}), x.shape({}).rank());
-  const Value indices = from_front(c.in(1), x.shape({})[axis]);
-  return {gather(x, indices, static_cast<int64_t>(axis), {})};
+  const int64_t size = x.shape({})[axis];
+  if (size < 0) return {gather(x, cast(c.in(1), i64, {}), static_cast<int64_t>(axis), {})};
+  return {gather(x, front_indices(c, 1, axis, size), static_cast<int64_t>(axis), {})};
 }
 
 Values gather_elements(NodeContext& c) {
   const Value x = c.in(0);
   const size_t axis = front_axis(c, c.attribute("axis", int64_t{0}), x.shape({}).rank());
   const Shape shape = c.known_shape(x, "its input");
-  const Value places = element_places(c, c.in(1), shape, axis);
+  const Value places = element_places(c, 1, shape, axis);
   return {gather(reshape(x, Shape{shape.num_elements()}, {}), places, 0, {})};
 }
 
@@ -40,7 +41,7 @@ Value with_leading_axes(NodeContext& c, const Value& x, const Shape& shape) {
 Values gather_nd(NodeContext& c) {
   const int64_t batch = c.attribute("batch_dims", int64_t{0});
   const Value x = c.in(0);
-  const RowPlaces rows = row_places(c, c.in(1), x.shape({}), batch);
+  const RowPlaces rows = row_places(c, 1, x.shape({}), batch, BelowZero::kFromEnd);
   return {gather(with_leading_axes(c, x, rows.shape_of(rows.rows)), rows.places, 0, {})};
 }
 
@@ -51,7 +52,7 @@ Values scatter_elements(NodeContext& c) {
   const Value x = c.in(0);
   const size_t axis = front_axis(c, c.attribute("axis", int64_t{0}), x.shape({}).rank());
   const Shape shape = c.known_shape(x, "its input");
-  const Value places = element_places(c, c.in(1), shape, axis);
+  const Value places = element_places(c, 1, shape, axis);
   const int64_t count = places.shape({}).num_elements();
   const Value flat = reshape(x, Shape{shape.num_elements(), 1}, {});
   const Value result = scatter_rows(c, flat, reshape(places, Shape{count}, {}),
@@ -62,7 +63,7 @@ Values scatter_elements(NodeContext& c) {
 Values scatter_nd(NodeContext& c) {
   const std::string reduction = c.attribute("reduction", "none");
   const Value x = c.in(0);
-  const RowPlaces named = row_places(c, c.in(1), x.shape({}), 0);
+  const RowPlaces named = row_places(c, 1, x.shape({}), 0, BelowZero::kFromEnd);
   const int64_t count = named.places.shape({}).num_elements();
   const Value rows = with_leading_axes(c, x, named.shape_of(named.rows));
   Value updates = with_leading_axes(c, c.in(2), named.shape_of(count));
@@ -149,7 +150,7 @@ Values reverse_sequence(NodeContext& c) {
   const size_t rank = x.shape({}).rank();
   const size_t time = front_axis(c, c.attribute("time_axis", int64_t{0}), rank);
   const size_t batch = front_axis(c, c.attribute("batch_axis", int64_t{1}), rank);
-  return {reversed_sequences(c, x, c.in(1), time, batch)};
+  return {reversed_sequences(c, x, 1, time, batch)};
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "keel/graph/control/control_flow.h"
 #include "keel/ops/elementwise.h"
+#include "keel/ops/exchange/onnx/import_indices.h"
 #include "keel/ops/exchange/onnx/import_rules.h"
 #include "keel/ops/exchange/onnx/import_shapes.h"
 #include "keel/ops/gather.h"
@@ -180,7 +181,7 @@ Values recurrent(NodeContext& c, const Kind& kind) {
   c.require_rank(x, 3, 3, "its sequences are");
   if (batch_first) x = transpose(x, {1, 0, 2}, {});
   const Shape shape = c.known_shape(x, "its sequences");
-  const Value lengths = c.has(4) ? cast(c.in(4), i64, {}) : Value();
+  const Value lengths = c.has(4) ? sequence_lengths(c, 4, shape[0]) : Value();
   std::vector<Values> results(1 + kind.states);
   for (size_t i = 0; i < directions; ++i) {
     Direction d = direction_of(c, kind, i);

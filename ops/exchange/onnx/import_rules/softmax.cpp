@@ -10,6 +10,8 @@
 namespace keel::onnx {
 namespace {
 
+constexpr const char* kIds = "class ids";
+
 using Softmax = Value (*)(Operand, int64_t, CallSite);
 
 // Before version 13 the axes from `axis` on are one.
@@ -29,21 +31,24 @@ Value likelihood_loss(NodeContext& c, const Value& log_probabilities, const Valu
   c.require_rank(log_probabilities, 2, Shape::kMaxRank, "its scores are");
   const int64_t classes = log_probabilities.shape({})[1];
   if (classes < 0) c.refuse("the number of its classes is not known before the run");
-  const Value ids = cast(targets, i64, {});
+  Value ids = cast(targets, i64, {}), counts;
+  if (c.has_attribute("ignore_index")) {
+    counts = not_equal(ids, c.attribute("ignore_index", int64_t{0}), {});
+    // What is ignored may be a class or none, and names none from here on.
+    ids = select(counts, checked_ids(select(counts, ids, 0, {}), kIds, 1, classes), -1, {});
+  } else {
+    ids = checked_ids(ids, kIds, 1, classes);
+  }
   const size_t rank = log_probabilities.shape({}).rank();
   const Value numbers = along_axis(iota(c.graph(), i64, {classes}, 0, {}), 1, rank);
-  // An id that is to be ignored names no class, or one whose share is taken away below.
   const Value hit = equal(expand_dims(ids, {1}, {}), numbers, {});
   const Value chosen = sum(select(hit, log_probabilities, 0.0, {}), {1}, false, {});
   Value weights;
   if (c.has(2)) {
     const Value of_classes = along_axis(c.in(2, StateUse::kKept), 1, rank);
     weights = sum(select(hit, of_classes, 0.0, {}), {1}, false, {});
-  }
-  if (c.has_attribute("ignore_index")) {
-    const Value counts = not_equal(ids, c.attribute("ignore_index", int64_t{0}), {});
-    weights = weights.valid() ? select(counts, weights, 0.0, {})
-                              : cast(counts, log_probabilities.dtype({}), {});
+  } else if (counts.valid()) {
+    weights = cast(counts, log_probabilities.dtype({}), {});
   }
   const Value losses = neg(weights.valid() ? mul(chosen, weights, {}) : chosen, {});
   if (reduction == "none") return losses;
