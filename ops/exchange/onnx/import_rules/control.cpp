@@ -175,6 +175,27 @@ Values loop(NodeContext& c) {
   return {results.begin() + 1, results.end()};
 }
 
+// Returns what is scanned, of which each has as many elements along its first axis.
+Values scanned_sources(NodeContext& c, size_t first) {
+  Values sources;
+  for (size_t i = first; i < c.inputs(); ++i) {
+    Value source = c.in(i);
+    c.require_rank(source, 1, Shape::kMaxRank, "what it scans is");
+    if (i > first) {
+      const int64_t turns = sources[0].shape({})[0], own = source.shape({})[0];
+      if (turns >= 0 && own >= 0 && own != turns) {
+        c.refuse("it scans " + std::to_string(turns) + " elements of its input " +
+                 std::to_string(first) + " and " + std::to_string(own) + " of its input " +
+                 std::to_string(i));
+      }
+      const std::string name = "input " + std::to_string(i);
+      if (own != turns) source = same_dims(source, sources[0], {{0}, {0}, c.node().op, name}, {});
+    }
+    sources.push_back(source);
+  }
+  return sources;
+}
+
 // One turn for each element along the first axis of what is scanned.
 Values scan(NodeContext& c) {
   const auto body = c.graph_attribute("body");
@@ -188,9 +209,8 @@ Values scan(NodeContext& c) {
     for (const int64_t value : c.attribute(name, std::vector<int64_t>{}))
       if (value != 0) c.refuse(std::string("its ") + name + " are not 0");
   }
-  Values sources;
-  for (size_t i = 0; i < scanned; ++i) sources.push_back(c.in(variables + i));
-  const int64_t trips = sources[0].shape({}).rank() == 0 ? -1 : sources[0].shape({})[0];
+  const Values sources = scanned_sources(c, variables);
+  const int64_t trips = sources[0].shape({})[0];
   if (trips < 0) c.refuse("how many turns there are is not known before the run");
   const auto row_of = [&](size_t i, const Value& number) {
     return gather(sources[i], number, 0, {});

@@ -1,6 +1,8 @@
 // Elements by index: gather and scatter in their forms, one-hot vectors, the largest k.
 #include <algorithm>
+#include <limits>
 
+#include "keel/ops/composed/at_least.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/exchange/onnx/import_indices.h"
 #include "keel/ops/exchange/onnx/import_rules.h"
@@ -13,11 +15,62 @@
 namespace keel::onnx {
 namespace {
 
+// Which elements of an axis constant indices name: those before `head`, and of those that count
+// from the end the ones from `tail_begin` to before `tail_end`.
+struct NamedEnds {
+  int64_t head = 0, tail_begin = 0, tail_end = std::numeric_limits<int64_t>::min();
+  int64_t furthest = 0;  // the index that needs most elements
+
+  // Returns how many elements that index needs.
+  static int64_t needed(const NodeContext& c, int64_t index) {
+    // Of sizes beyond all bounds no sum of two is too large.
+    constexpr int64_t kMost = int64_t{1} << 60;
+    if (index < -kMost || index >= kMost) c.refuse("no axis has an index " + std::to_string(index));
+    return index < 0 ? -index : index + 1;
+  }
+
+  NamedEnds(const NodeContext& c, const Tensor& indices) {
+    for (const int64_t index : indices.data<int64_t>()) {
+      if (needed(c, index) > needed(c, furthest)) furthest = index;
+      if (index < 0) {
+        tail_begin = std::min(tail_begin, index);
+        tail_end = std::max(tail_end, index + 1);
+      } else {
+        head = std::max(head, index + 1);
+      }
+    }
+  }
+};
+
+// Along an axis whose size only a run knows, constants that count from the end take their elements
+// out of the end alone, to which those that others name in front are joined.
+Value gather_of_open_axis(NodeContext& c, const Value& x, size_t axis) {
+  const auto along = static_cast<int64_t>(axis);
+  const Value given = cast(c.in(1), i64, {});
+  if (!c.is_constant(1)) return gather(x, given, along, {});
+  Tensor indices = c.known(1)->cast(i64, {}).clone();
+  const NamedEnds named(c, indices);
+  if (named.tail_begin == 0) return gather(x, given, along, {});
+  const Value whole = with_at_least(x, axis, NamedEnds::needed(c, named.furthest), c.node().op,
+                                    "index " + std::to_string(named.furthest), {});
+  const auto part = [&](int64_t first, int64_t last) {
+    std::vector<int64_t> begin(axis + 1, 0), end(axis + 1, kToEnd);
+    begin[axis] = first;
+    end[axis] = last == 0 ? kToEnd : last;
+    return slice(whole, begin, end, {}, {});
+  };
+  Value ends = part(named.tail_begin, named.tail_end);
+  if (named.head > 0) ends = concat({part(0, named.head), ends}, along, {});
+  for (int64_t& index : indices.data<int64_t>())
+    if (index < 0) index += named.head - named.tail_begin;
+  return gather(ends, c.result(indices), along, {});
+}
+
 Values gather_of(NodeContext& c) {
   const Value x = c.in(0);
   const size_t axis = front_axis(c, c.attribute("axis", int64_t{0}), x.shape({}).rank());
   const int64_t size = x.shape({})[axis];
-  if (size < 0) return {gather(x, cast(c.in(1), i64, {}), static_cast<int64_t>(axis), {})};
+  if (size < 0) return {gather_of_open_axis(c, x, axis)};
   return {gather(x, front_indices(c, 1, axis, size), static_cast<int64_t>(axis), {})};
 }
 
@@ -104,7 +157,16 @@ Values largest_k(NodeContext& c) {
     const Sorted top = top_k(x, k, at, {});
     return {top.values, top.indices};
   }
-  const Sorted sorted = sort(x, at, false, {});
+  const int64_t size = x.shape({})[axis];
+  // A slice would take as many as there are, and for a k below 0 all but so many.
+  if (k < 0 || (size >= 0 && k > size)) {
+    c.refuse("its k is " + std::to_string(k) +
+             (size < 0 ? "" : ", and its axis has the size " + std::to_string(size)));
+  }
+  const Value checked = size >= 0 || k == 0
+                            ? x
+                            : with_at_least(x, axis, k, c.node().op, "k " + std::to_string(k), {});
+  const Sorted sorted = sort(checked, at, false, {});
   std::vector<int64_t> begin(axis + 1, 0), end(axis + 1, kToEnd);
   end[axis] = k;
   return {slice(sorted.values, begin, end, {}, {}), slice(sorted.indices, begin, end, {}, {})};

@@ -1,0 +1,132 @@
+// Imported ops took counts that do not fit for others without a word: TopK of the smallest gave
+// fewer columns than it was asked for, Scan left out the rest of a longer input. A Gather that
+// counts from the end of an axis whose size only a run knows ended in the run.
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "support/error_of.h"
+#include "support/onnx_op.h"
+
+namespace keel_test {
+namespace {
+
+const std::vector<std::string> kBackends = {"ref", "cpu", "npu"};
+
+OnnxOp smallest(const keel::Tensor& x, int64_t k, const std::vector<int64_t>& declared) {
+  return {.op = "TopK",
+          .operands = {{"x", x, false, declared}, {"k", onnx_int64({1}, {k}), true}},
+          .attributes = {onnx_int("largest", 0)},
+          .outputs = {"y", "i"}};
+}
+
+// Elements [n, t, 2] at those places of t, which only a run knows.
+OnnxOp gather_along_open(const keel::Shape& shape, const keel::Tensor& indices) {
+  return {.op = "Gather",
+          .operands = {{"x", onnx_counting(shape), false, {-1, -1, 2}}, {"i", indices, true}},
+          .attributes = {onnx_int("axis", 1)}};
+}
+
+// Sums of a and b, element by element, as a Scan of both.
+OnnxOp sums(const keel::Tensor& a, const keel::Tensor& b, const std::vector<int64_t>& declared) {
+  const OnnxGraph body{.nodes = {onnx_node("Add", {"p", "q"}, {"r"})},
+                       .inputs = {onnx_value("p", 1, {}), onnx_value("q", 1, {})},
+                       .outputs = {onnx_value("r", 1, {})}};
+  return {.op = "Scan",
+          .operands = {{"a", a}, {"b", b, false, declared}},
+          .attributes = {onnx_graph("body", body), onnx_int("num_scan_inputs", 2)}};
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("issues");
+
+TEST_CASE("TopK of the smallest refuses more than there are") {
+  const keel::Tensor x = keel::Tensor::of<float>({2, 4}, {3, 1, 2, 4, 8, 7, 6, 5});
+  CHECK(elements_of(smallest(x, 2, {}).run()) == std::vector<double>{1, 2, 5, 6});
+  CHECK(smallest(x, 4, {}).run().shape() == keel::Shape{2, 4});
+  CHECK(smallest(x, 0, {}).run().shape() == keel::Shape{2, 0});
+  for (const int64_t k : {int64_t{5}, int64_t{-1}, std::numeric_limits<int64_t>::min()}) {
+    const std::string error = error_of([&] { smallest(x, k, {}).import(); });
+    INFO(error);
+    CHECK(contains(error, "its k is " + std::to_string(k) + ", and its axis has the size 4"));
+  }
+  // Where only a run knows the size it is told then.
+  CHECK(contains(error_of([&] { smallest(x, -1, {2, -1}).import(); }), "its k is -1"));
+  CHECK(elements_of(smallest(x, 2, {2, -1}).run()) == std::vector<double>{1, 2, 5, 6});
+  for (const std::string& backend : kBackends) {
+    const std::string error = error_of([&] { smallest(x, 5, {2, -1}).run(backend); });
+    CHECK_MESSAGE(contains(error, "TopK: k 5, for 5 or more along axis 1: expected size 5"), error);
+  }
+}
+
+TEST_CASE("Gather takes constants from the end of an axis whose size only a run knows") {
+  // Element [b, t, c] of [2, 3, 2] is 6 b + 2 t + c.
+  const keel::Shape shape{2, 3, 2};
+  using Row = std::vector<double>;
+  for (const std::string& backend : kBackends) {
+    CAPTURE(backend);
+    const auto taken = [&](const keel::Tensor& indices) {
+      return gather_along_open(shape, indices).run(backend);
+    };
+    const keel::Tensor last = taken(onnx_int64({}, {-1}));
+    CHECK(last.shape() == keel::Shape{2, 2});
+    CHECK(elements_of(last) == Row{4, 5, 10, 11});
+    const keel::Tensor first = taken(onnx_int64({1}, {-3}));
+    CHECK(first.shape() == keel::Shape{2, 1, 2});
+    CHECK(elements_of(first) == Row{0, 1, 6, 7});
+    CHECK(elements_of(taken(onnx_int64({2}, {-2, -3}))) == Row{2, 3, 0, 1, 8, 9, 6, 7});
+    const keel::Tensor both = taken(onnx_int64({1, 3}, {1, -1, 0}));
+    CHECK(both.shape() == keel::Shape{2, 1, 3, 2});
+    CHECK(elements_of(both) == Row{2, 3, 4, 5, 0, 1, 8, 9, 10, 11, 6, 7});
+  }
+}
+
+TEST_CASE("Gather from the end of an axis that is too short names the index") {
+  for (const std::string& backend : kBackends) {
+    CAPTURE(backend);
+    for (const auto& indices : {onnx_int64({}, {-3}), onnx_int64({3}, {0, -1, -3})}) {
+      const std::string error = error_of([&] {
+        gather_along_open({2, 2, 2}, indices).run(backend);
+      });
+      CHECK_MESSAGE(
+          contains(error, "Gather: index -3, for 3 or more along axis 1: expected size 3"), error);
+    }
+    const std::string error = error_of([&] {
+      gather_along_open({2, 2, 2}, onnx_int64({2}, {2, -1})).run(backend);
+    });
+    CHECK_MESSAGE(contains(error, "Gather: index 2, for 3 or more along axis 1: expected size 3"),
+                  error);
+  }
+  for (const int64_t far :
+       {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()}) {
+    const std::string error = error_of([&] {
+      gather_along_open({2, 2, 2}, onnx_int64({2}, {far, -1})).import();
+    });
+    CHECK_MESSAGE(contains(error, "no axis has an index " + std::to_string(far)), error);
+  }
+}
+
+TEST_CASE("Scan refuses inputs of different lengths") {
+  const keel::Tensor three = onnx_counting({3}), five = onnx_counting({5});
+  CHECK(elements_of(sums(three, three, {}).run()) == std::vector<double>{0, 2, 4});
+  CHECK(elements_of(sums(three, three, {-1}).run()) == std::vector<double>{0, 2, 4});
+  for (const auto& [a, b] : {std::pair{three, five}, std::pair{five, three}}) {
+    const std::string early = error_of([&] { sums(a, b, {}).import(); });
+    CHECK_MESSAGE(contains(early, "it scans " + std::to_string(a.num_elements()) +
+                                      " elements of its input 0 and " +
+                                      std::to_string(b.num_elements()) + " of its input 1"),
+                  early);
+    for (const std::string& backend : kBackends) {
+      const std::string late = error_of([&] { sums(a, b, {-1}).run(backend); });
+      CHECK_MESSAGE(
+          contains(late, "Scan: input 1: expected size " + std::to_string(a.num_elements())), late);
+    }
+  }
+}
+
+TEST_SUITE_END();
+
+}  // namespace keel_test
