@@ -38,6 +38,13 @@ inline std::vector<int64_t> axes_from(size_t first, size_t rank) {
   return axes;
 }
 
+// Returns x without these axes; where the node names none, without each dimension of 1, for which
+// all of them have to be known: the rank of the result depends on them.
+inline Value squeezed(NodeContext& c, const Value& x, const std::vector<int64_t>& axes) {
+  if (axes.empty()) c.known_shape(x, "its input, of which it drops each 1 as it names no axes,");
+  return squeeze(x, axes, {});
+}
+
 // Returns a vector, or a value of several axes, put along the axes from `axis` on of `rank`
 // dimensions, for broadcasting.
 inline Value along_axis(const Value& x, size_t axis, size_t rank) {

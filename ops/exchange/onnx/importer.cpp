@@ -410,12 +410,13 @@ void Importer::import_nodes(const GraphProto& graph, NameTable& names) {
 
 // ---- results
 
-// Gives the value that name where it can bear it; else a view of it.
+// Gives the value that name where it can bear it; else a node with the same elements.
 Value Importer::named_output(Value value, const std::string& name) {
   const Node& node = value.node({});
   const bool source = node.has(kSource) || node.is(OpRole::kInput) || node.is(OpRole::kState);
+  // A reshape would need to know all dimensions but one; here each keeps what it is in the run.
   if (source || node.types().size() != 1 || !node.label().name.empty())
-    value = reshape(value, value.shape({}), {});
+    value = broadcast_to(value, value.shape({}), {});
   const bool usable =
       name.find(':') == std::string::npos && printable(name) == name && !name.empty();
   if (usable && !graph().find_input(name).valid() && !graph().find_state(name).valid()) {

@@ -65,8 +65,8 @@ Values expand(NodeContext& c) {
 
 Values squeeze_of(NodeContext& c) {
   const Value x = c.in(0);
-  return {
-      squeeze(x, onnx::front_axes(c, c.attribute("squeeze_dims", Ints{}), x.shape({}).rank()), {})};
+  const Ints axes = onnx::front_axes(c, c.attribute("squeeze_dims", Ints{}), x.shape({}).rank());
+  return {onnx::squeezed(c, x, axes)};
 }
 
 Values broadcast(NodeContext& c) {

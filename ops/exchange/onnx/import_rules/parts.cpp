@@ -19,6 +19,17 @@ Values concat_of(NodeContext& c) {
   return {concat(c.all(), axis, {})};
 }
 
+// A slice that goes backwards from before the first element begins at it, where Keel's own slice
+// has no elements.
+int64_t backward_start(const NodeContext& c, int64_t start, int64_t dim) {
+  if (start >= -1) return start;
+  if (dim < 0) {
+    c.refuse("it goes backwards from " + std::to_string(start) +
+             ", and whether its axis begins behind that is not known before the run");
+  }
+  return start < -dim ? 0 : start;
+}
+
 // Bounds are attributes before version 10, inputs from it on.
 Values slice_of(NodeContext& c) {
   const Value x = c.in(0);
@@ -42,7 +53,7 @@ Values slice_of(NodeContext& c) {
   Ints begin(rank, 0), end(rank, kToEnd), stride(rank, 1);
   for (size_t i = 0; i < axes.size(); ++i) {
     const auto axis = static_cast<size_t>(axes[i]);
-    begin[axis] = starts[i];
+    begin[axis] = steps[i] < 0 ? backward_start(c, starts[i], x.shape({})[axis]) : starts[i];
     end[axis] = ends[i];
     stride[axis] = steps[i];
   }

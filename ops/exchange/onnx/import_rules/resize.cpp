@@ -31,7 +31,8 @@ double position_of(NodeContext& c, const ResizeSettings& s, const ResizeAxis& a,
   const auto in = static_cast<double>(a.in), out = static_cast<double>(a.out);
   const double length = a.scale * in;
   if (s.position == "half_pixel") return (x + 0.5) / a.scale - 0.5;
-  if (s.position == "pytorch_half_pixel") return length > 1 ? (x + 0.5) / a.scale - 0.5 : 0;
+  if (s.position == "pytorch_half_pixel") return out > 1 ? (x + 0.5) / a.scale - 0.5 : 0;
+  // Corners are aligned to the length before it is rounded down, as ONNX's own tests of it expect.
   if (s.position == "align_corners") return out > 1 ? x * (in - 1) / (length - 1) : 0;
   if (s.position == "asymmetric") return x / a.scale;
   if (s.position == "tf_half_pixel_for_nn") return (x + 0.5) / a.scale;

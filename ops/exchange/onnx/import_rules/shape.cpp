@@ -62,7 +62,7 @@ Ints listed_axes(NodeContext& c) {
 Values squeeze_of(NodeContext& c) {
   const Value x = c.in(0);
   const Ints axes = front_axes(c, listed_axes(c), x.shape({}).rank());
-  return {squeeze(x, axes, {})};
+  return {squeezed(c, x, axes)};
 }
 
 Values unsqueeze_of(NodeContext& c) {

@@ -1,0 +1,168 @@
+// Imported models failed, or had another rank than in the run, where several dimensions were not
+// known before it; and slices and resizes at an edge differed from what ONNX says of them.
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "keel/backends/registry.h"
+#include "keel/graph/runtime/session.h"
+#include "keel/ops/exchange/graphdef/file/read_graph_def.h"
+#include "keel/ops/exchange/graphdef/import.h"
+#include "keel/ops/exchange/onnx/import.h"
+
+#include "support/error_of.h"
+#include "support/graph_def_text.h"
+#include "support/onnx_bytes.h"
+
+namespace keel {
+namespace {
+
+using namespace keel_test;
+
+onnx::ImportedModel imported(const OnnxGraph& graph, int64_t opset = 17) {
+  return onnx::import_model(onnx::parse_model(onnx_model(graph, opset), "m.onnx"), {});
+}
+
+onnx::ImportedModel imported(const std::string& graph, const std::vector<std::string>& outputs) {
+  graphdef::ImportOptions options;
+  options.outputs = outputs;
+  return graphdef::import_graph(
+      graphdef::parse_graph_def(graph, "g.pbtxt", graphdef::FileKind::kGraph), options);
+}
+
+// All outputs of a model of one input.
+std::vector<Tensor> run(const onnx::ImportedModel& model, const Tensor& x, const char* backend) {
+  Session session(*model.graph, device(backend));
+  Values fetches;
+  for (const auto& output : model.outputs) fetches.push_back(output.second);
+  return session.run(fetches, {{model.inputs.at(0).second, x}});
+}
+
+Tensor ramp(const Shape& shape) {
+  Tensor t(f32, shape);
+  for (int64_t i = 0; i < t.num_elements(); ++i) t.set(i, static_cast<double>(i));
+  return t;
+}
+
+// Of nodes on x, y = slice(x), with these bounds along the first axis.
+OnnxGraph backward_slice(int64_t dim, int64_t start, int64_t end, int64_t step) {
+  return {.nodes = {onnx_node("Slice", {"x", "start", "end", "axis", "step"}, {"y"})},
+          .initializers = {onnx_integers("start", {1}, {start}), onnx_integers("end", {1}, {end}),
+                           onnx_integers("axis", {1}, {0}), onnx_integers("step", {1}, {step})},
+          .inputs = {onnx_value("x", 1, {dim})},
+          .outputs = {onnx_value("y", 1, {-1})}};
+}
+
+OnnxGraph resized(const std::string& position, const std::vector<int64_t>& dims,
+                  const std::vector<float>& scales) {
+  const auto text = [](const std::string& name, const std::string& value) {
+    return bytes_field(1, name) + bytes_field(4, value) + number_field(20, 3);
+  };
+  return {.nodes = {onnx_node(
+              "Resize", {"x", "", "scales"}, {"y"},
+              {text("mode", "linear"), text("coordinate_transformation_mode", position)})},
+          .initializers = {onnx_floats("scales", {static_cast<int64_t>(scales.size())}, scales)},
+          .inputs = {onnx_value("x", 1, dims)},
+          .outputs = {onnx_value("y", 1, std::vector<int64_t>(dims.size(), -1))}};
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("issues");
+
+TEST_CASE("an output of an imported model may be an input of several unknown dimensions") {
+  const OnnxGraph copied{.nodes = {onnx_node("Identity", {"x"}, {"y"})},
+                         .inputs = {onnx_value("x", 1, {-1, -1})},
+                         .outputs = {onnx_value("y", 1, {-1, -1}), onnx_value("x", 1, {-1, -1})}};
+  const OnnxGraph kept{.nodes = {onnx_node("Dropout", {"x"}, {"y"})},
+                       .inputs = {onnx_value("x", 1, {-1, 4, -1})},
+                       .outputs = {onnx_value("y", 1, {-1, 4, -1})}};
+  const std::string graph =
+      placeholder_text("x", f32, {-1, -1}) + node_text("y", "Identity", {"x"});
+  for (const char* backend : {"ref", "cpu", "npu"}) {
+    CAPTURE(backend);
+    for (const Tensor& y : run(imported(copied), ramp({3, 4}), backend))
+      CHECK(bit_equal(y, ramp({3, 4})));
+    CHECK(bit_equal(run(imported(kept), ramp({2, 4, 1}), backend)[0], ramp({2, 4, 1})));
+    CHECK(bit_equal(run(imported(graph, {"y"}), ramp({1, 5}), backend)[0], ramp({1, 5})));
+  }
+  const onnx::ImportedModel model = imported(copied);
+  CHECK(model.graph->find("y") == model.output("y"));
+  CHECK(model.output("y").shape() == Shape{-1, -1});
+}
+
+TEST_CASE("outputs of an imported model may be pieces of several unknown dimensions") {
+  const OnnxGraph graph{
+      .nodes = {onnx_node("Split", {"x", "sizes"}, {"y", "z"}, {onnx_int("axis", 0)})},
+      .initializers = {onnx_integers("sizes", {2}, {1, 2})},
+      .inputs = {onnx_value("x", 1, {3, -1, -1})},
+      .outputs = {onnx_value("y", 1, {1, -1, -1}), onnx_value("z", 1, {2, -1, -1})}};
+  for (const char* backend : {"ref", "cpu", "npu"}) {
+    CAPTURE(backend);
+    const std::vector<Tensor> pieces = run(imported(graph), ramp({3, 2, 1}), backend);
+    CHECK(bit_equal(pieces[0], Tensor::of<float>({1, 2, 1}, {0, 1})));
+    CHECK(bit_equal(pieces[1], Tensor::of<float>({2, 2, 1}, {2, 3, 4, 5})));
+  }
+}
+
+TEST_CASE("a squeeze of no axes is refused where dimensions are not known") {
+  const auto squeezed = [](const std::vector<int64_t>& dims) {
+    return OnnxGraph{.nodes = {onnx_node("Squeeze", {"x"}, {"y"})},
+                     .inputs = {onnx_value("x", 1, dims)},
+                     .outputs = {onnx_value("y", 1, {-1})}};
+  };
+  const auto squeezed_node = [](const Shape& shape, const NodeAttributes& attributes) {
+    return placeholder_text("x", f32, shape) + node_text("y", "Squeeze", {"x"}, attributes);
+  };
+  const std::string why = "of which it drops each 1 as it names no axes";
+  const std::string error = error_of([&] { imported(squeezed({-1, 4})); });
+  CHECK_MESSAGE(contains(error, why), error);
+  CHECK_MESSAGE(contains(error, "not known before the run: [?, 4]"), error);
+  const std::string same = error_of([&] { imported(squeezed_node({-1, 4}, {}), {"y"}); });
+  CHECK_MESSAGE(contains(same, why), same);
+  CHECK(run(imported(squeezed({1, 4, 1})), ramp({1, 4, 1}), "ref")[0].shape() == Shape{4});
+  const auto named =
+      imported(squeezed_node({-1, 1, 4}, {{"squeeze_dims", "list { i: 1 }"}}), {"y"});
+  CHECK(run(named, ramp({1, 1, 4}), "ref")[0].shape() == Shape{1, 4});
+}
+
+// ONNX clamps the start of a backward slice to the first element, where numpy goes past it.
+TEST_CASE("a backward slice of ONNX from before the first element has this element") {
+  constexpr int64_t kFirst = std::numeric_limits<int64_t>::min();
+  const auto slice_of = [](int64_t dim, int64_t start, int64_t end, int64_t step) {
+    return run(imported(backward_slice(dim, start, end, step)), ramp({5}), "ref")[0];
+  };
+  CHECK(bit_equal(slice_of(5, -8, kFirst, -1), ramp({1})));
+  CHECK(bit_equal(slice_of(5, kFirst, kFirst, -2), ramp({1})));
+  CHECK(bit_equal(slice_of(5, -4, kFirst, -1), Tensor::of<float>({2}, {1, 0})));
+  CHECK(slice_of(5, -8, 0, -1).shape() == Shape{0});
+  CHECK(slice_of(5, -8, 5, 1).shape() == Shape{5});
+  // The last element is there, whatever the size.
+  CHECK(slice_of(-1, -1, kFirst, -2).shape() == Shape{3});
+  const std::string error = error_of([&] { slice_of(-1, -8, kFirst, -1); });
+  CHECK_MESSAGE(contains(error, "it goes backwards from -8"), error);
+}
+
+// ONNX says that the length is that of the result, a whole number: 1 here, which takes element 0.
+TEST_CASE("a resize by half pixels to one element takes the first one as PyTorch does") {
+  const Tensor x = Tensor::of<float>({1, 1, 1, 3}, {1, 2, 3});
+  const auto y =
+      run(imported(resized("pytorch_half_pixel", {1, 1, 1, 3}, {1, 1, 1, 0.5f})), x, "ref")[0];
+  CHECK(bit_equal(y, Tensor::of<float>({1, 1, 1, 1}, {1})));
+}
+
+// ONNX's own tests divide by the length before it is rounded: 4 * 0.6 - 1, so that element 1 lies
+// at 3 / 1.4.
+TEST_CASE("a resize by a fractional length aligns corners as ONNX tests do") {
+  const Tensor x = Tensor::of<float>({1, 1, 1, 4}, {1, 2, 3, 4});
+  const auto y =
+      run(imported(resized("align_corners", {1, 1, 1, 4}, {1, 1, 1, 0.6f})), x, "ref")[0];
+  REQUIRE(y.shape() == Shape{1, 1, 1, 2});
+  CHECK(y.at(0) == 1);
+  CHECK(y.at(1) == doctest::Approx(1 + 3 / 1.4));
+}
+
+}  // namespace keel
