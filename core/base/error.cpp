@@ -1,5 +1,6 @@
 #include "keel/core/base/error.h"
 
+#include <cstring>
 #include <utility>
 
 #include "keel/core/base/printable.h"
@@ -15,6 +16,13 @@ void append(std::string& text, const char* separator, const std::string& part) {
   if (part.empty()) return;
   if (!text.empty()) text += separator;
   text += printable(part, kMostOfField);
+}
+
+// An object that std::make_unique, an optional's emplace and their kind make takes its default
+// CallSite from a line of the standard library, which nobody looks for.
+CallSite users(CallSite site) {
+  const bool of_library = site.known() && std::strstr(site.file, "/include/c++/") != nullptr;
+  return of_library ? CallSite() : site;
 }
 
 void append_site(std::string& text, CallSite site) {
@@ -36,7 +44,10 @@ std::string join(const ErrorInfo& info) {
 
 }  // namespace
 
-Error::Error(ErrorInfo info) : info_(std::move(info)), text_(join(info_)) {}
+Error::Error(ErrorInfo info) : info_(std::move(info)) {
+  info_.site = users(info_.site);
+  text_ = join(info_);
+}
 
 Error::~Error() = default;
 
@@ -47,6 +58,7 @@ Error Error::with_context(const std::string& context) const {
 }
 
 Error Error::with_site(CallSite site) const {
+  site = users(site);
   if (info_.site.known() || !site.known()) return *this;
   Error error = *this;
   error.info_.site = site;

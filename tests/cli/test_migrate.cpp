@@ -350,7 +350,7 @@ TEST_CASE("migrate reports each node of a model") {
   CHECK(rows_of(report_of(temp)) == Rows{"bad.onnx r Relu | supported (no migration)",
                                          "bad.onnx u NoSuchOp | unsupported-no plan",
                                          "bad.onnx y Relu | analysing"});
-  CHECK(migrate(temp, {temp.write("cut.onnx", read_text(good).substr(0, 40))}).exit_code == 0);
+  CHECK(migrate(temp, {temp.write("cut.onnx", read_text(good).substr(0, 40))}).exit_code == 1);
   CHECK(names(report_of(temp)["files"]["failed"]) == Rows{"cut.onnx"});
 }
 
@@ -457,7 +457,7 @@ TEST_CASE("migrate keeps to the read budget") {
   temp.write("a.py", script);
   const ToolResult result = migrate(temp, {temp.file("a.py"), "--read-budget", "8"});
   CAPTURE(result.out + result.err);
-  CHECK(result.exit_code == 0);
+  CHECK(result.exit_code == 1);
   const nlohmann::json report = report_of(temp);
   REQUIRE(report["files"]["failed"].size() == 1);
   CHECK(contains(report["files"]["failed"][0]["reason"], "--read-budget"));
@@ -477,7 +477,7 @@ TEST_CASE("migrate says which folders it cannot read") {
   ::chmod(temp.file("job/shut").c_str(), 0);
   ::chmod(temp.file("job/locked.py").c_str(), 0);
   const ToolResult result = migrate(temp, {temp.file("job")});
-  CHECK(result.exit_code == 0);
+  CHECK(result.exit_code == 1);
   CHECK(names(report_of(temp)["files"]["failed"]) == Rows{"locked.py", "shut"});
   ::chmod(temp.file("job/shut").c_str(), 0700);
 }

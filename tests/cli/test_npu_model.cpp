@@ -103,7 +103,12 @@ TEST_CASE("train: wrong flags about the NPU are refused") {
     CHECK(result.exit_code == 2);
     CHECK(contains(result.err, row.part));
   }
-  CHECK(run_tool({"profile", "/no/such/folder"}).exit_code == 1);
+  for (const std::string folder : {"/no/such/folder", "/"}) {
+    const ToolResult result = run_tool({"profile", folder});
+    CHECK(result.exit_code == 1);
+    CHECK_MESSAGE(contains(result.err, folder + ": holds no profile"), result.err);
+    CHECK_MESSAGE(contains(result.err, "keel train --profile DIR"), result.err);
+  }
 }
 
 TEST_SUITE_END();

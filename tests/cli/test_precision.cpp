@@ -134,6 +134,27 @@ TEST_CASE("precision: flags that make no sense are refused") {
   CHECK(contains(refusal({"graph", "--precision", "mixed_bf16"}, 2), "--compiled"));
 }
 
+TEST_CASE("precision: errors name the flags that were typed and no line of the tool") {
+  const TempFolder files;
+  const std::string file = files.file("states");
+  train({"--steps", "1", "--save", file});
+  for (const Words& command :
+       {Words{"train", "--steps", "1"}, Words{"graph", "--compiled"},
+        Words{"eval", "--load", file, "--data", data_of_400().path()},
+        Words{"predict", "--load", file, "--index", "1", "--data", data_of_400().path()}}) {
+    const auto with = [&](const Words& flags) {
+      Words words = command;
+      words.insert(words.end(), flags.begin(), flags.end());
+      return refusal(words, 2);
+    };
+    CAPTURE(join(command));
+    const std::string last = with({"--precision-mode-v2", "cube_hif8"});
+    CHECK_MESSAGE(contains(last, "no other preset has it\n"), last);
+    const std::string both = with({"--precision", "fp32", "--precision-mode", "force_fp16"});
+    CHECK_MESSAGE(contains(both, "got --precision fp32 and --precision-mode force_fp16"), both);
+  }
+}
+
 TEST_CASE("precision: a preset without bf16 says so and names those that have it") {
   const std::string text = refusal(
       {"train", "--quiet", "--steps", "2", "--preset", "ascend910", "--precision", "mixed_bf16"},

@@ -160,9 +160,14 @@ std::string table_of(const std::string& directory) {
     return std::filesystem::exists(path(name), unknown);
   };
   const bool steps = is_there(kSteps), launches = is_there(kLaunches);
+  if (!steps && !launches) {
+    throw Error({.op = directory,
+                 .message = "holds no profile: neither " + std::string(kSteps) + " nor " +
+                            kLaunches + " is there",
+                 .fix = "keel train --profile DIR writes them"});
+  }
   std::string text;
-  // Where there is neither, reading one of them says so.
-  if (steps || !launches)
+  if (steps)
     text += steps_text(CsvTable(path(kSteps)));
   else
     text += std::string(kSteps) + ": not written, as training_trace was off\n";

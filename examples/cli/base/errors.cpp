@@ -2,9 +2,10 @@
 
 #include <iostream>
 #include <mutex>
+#include <string_view>
 
 #include <fmt/core.h>
-
+#include <keel/core/base/error.h>
 #include <keel/core/base/printable.h>
 
 namespace keel_cli {
@@ -20,10 +21,25 @@ void print_line(const char* kind, const std::string& text) {
   std::cerr << fmt::format("keel: {}: {}\n", kind, keel::printable(text, kMostOfMessage));
 }
 
+// Returns the message without the tool's own line, which tells nobody anything who typed a command;
+// lines of models and of plugins stay.
+std::string message_of(const std::exception& error) {
+  constexpr std::string_view kThisFile = __FILE__, kInTool = "base/errors.cpp";
+  constexpr std::string_view kTool = kThisFile.substr(0, kThisFile.size() - kInTool.size());
+  std::string message = error.what();
+  const auto* of_keel = dynamic_cast<const keel::Error*>(&error);
+  if (of_keel == nullptr || !of_keel->info().site.known()) return message;
+  const keel::CallSite site = of_keel->info().site;
+  const std::string told = " (" + keel::to_string(site) + ")";
+  if (std::string_view(site.file).starts_with(kTool) && message.ends_with(told))
+    message.resize(message.size() - told.size());
+  return message;
+}
+
 }  // namespace
 
 void print_error(const std::exception& error, const std::string& note) {
-  print_line("error", error.what() + (note.empty() ? "" : " (" + note + ")"));
+  print_line("error", message_of(error) + (note.empty() ? "" : " (" + note + ")"));
 }
 void print_warning(const std::string& message) { print_line("warning", message); }
 

@@ -1,5 +1,7 @@
 #include "cli/base/precision_flags.h"
 
+#include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include <keel/core/base/file.h>
@@ -10,8 +12,23 @@ namespace keel_cli {
 namespace {
 
 constexpr uint64_t kMostBytes = uint64_t{1} << 20;
-constexpr const char* kFlags[] = {"precision", "precision-mode", "precision-mode-v2",
-                                  "modify-mixlist", "customize-dtypes"};
+constexpr const char* kModeFlags[] = {"precision", "precision-mode", "precision-mode-v2"};
+constexpr const char* kFileFlags[] = {"modify-mixlist", "customize-dtypes"};
+
+// The library refuses several, too, but calls them by its own names.
+void require_one_mode(const CommandLine& line) {
+  std::string given;
+  int count = 0;
+  for (const char* flag : kModeFlags) {
+    if (!line.has(flag)) continue;
+    given += (count++ == 0 ? "--" : " and --") + std::string(flag) + " " + *line.text(flag);
+  }
+  if (count <= 1) return;
+  throw keel::Error({.op = "precision",
+                     .expected = "one of --precision, --precision-mode and --precision-mode-v2",
+                     .got = given,
+                     .kind = keel::ErrorKind::kInvalidArgument});
+}
 
 keel::MixList mix_list_of(const std::string& text, const std::string& source, bool warns) {
   std::vector<std::string> warnings;
@@ -41,10 +58,9 @@ void declare_precision_flags(CommandLine& line) {
 }
 
 bool has_precision_flag(const CommandLine& line) {
-  for (const char* flag : kFlags) {
-    if (line.has(flag)) return true;
-  }
-  return false;
+  const auto given = [&](const char* flag) { return line.has(flag); };
+  return std::any_of(std::begin(kModeFlags), std::end(kModeFlags), given) ||
+         std::any_of(std::begin(kFileFlags), std::end(kFileFlags), given);
 }
 
 PrecisionFlags read_precision(const CommandLine& line) {
@@ -53,6 +69,7 @@ PrecisionFlags read_precision(const CommandLine& line) {
   const auto name = [&](const char* flag, PrecisionOption option) {
     return line.choice(flag, keel::precision_names(option)).value_or("");
   };
+  require_one_mode(line);
   flags.value.name = name("precision", PrecisionOption::kShort);
   flags.value.mode = name("precision-mode", PrecisionOption::kMode);
   flags.value.mode_v2 = name("precision-mode-v2", PrecisionOption::kModeV2);

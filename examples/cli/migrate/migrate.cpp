@@ -92,9 +92,10 @@ void warn_of_failures(const Report& report) {
 }  // namespace
 
 int run_migrate(const std::vector<std::string>& words) {
-  CommandLine line("migrate",
-                   "PATH...: reports what scripts (.py) and models (.onnx) need to come to Keel; "
-                   "exit code 3 where something is unsupported");
+  CommandLine line(
+      "migrate",
+      "PATH...: reports what scripts (.py) and models (.onnx) need to come to Keel; "
+      "exit code 3 where something is unsupported, else 1 where a file could not be read");
   line.add("out", "DIR",
            std::string("where report.json, report.csv and report.html go (") + kFolder + ")");
   line.add("table", "FILE", "JSON: levels and advice of APIs, before those that Keel has");
@@ -119,7 +120,10 @@ int run_migrate(const std::vector<std::string>& words) {
   warn_of_failures(report);
   std::cout << files_text(report) << levels_text(report) << obstacles_text(report)
             << "the reports are " << keel::printable(folder) << "/report.json, .csv and .html\n";
-  return report.has_obstacles() ? kExitUnsupported : kExitDone;
+  // What a file that was not read needs is not known: no success for scripts that ask.
+  const bool failed = std::any_of(report.files.begin(), report.files.end(),
+                                  [](const FileReport& file) { return !file.failure.empty(); });
+  return report.has_obstacles() ? kExitUnsupported : failed ? kExitFailed : kExitDone;
 }
 
 }  // namespace keel_cli
