@@ -34,6 +34,11 @@ keel::Feeds feeds_of(const ModelFile& model, const std::map<std::string, keel::T
     throw keel::Error({.op = "--input",
                        .expected = known.empty() ? "no inputs" : "one of: " + known,
                        .got = given.first,
+                       .fix = model.weights.count(given.first) == 0
+                                  ? ""
+                                  : "the model has a value for it; --bind " + given.first +
+                                        "=FILE.npy replaces one that an .onnx file lists as an "
+                                        "input, too",
                        .kind = keel::ErrorKind::kInvalidArgument});
   }
   keel::Feeds feeds;

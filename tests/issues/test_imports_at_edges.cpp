@@ -1,5 +1,6 @@
 // Imported models failed, or had another rank than in the run, where several dimensions were not
 // known before it; and slices and resizes at an edge differed from what ONNX says of them.
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -22,8 +23,8 @@ namespace {
 
 using namespace keel_test;
 
-onnx::ImportedModel imported(const OnnxGraph& graph, int64_t opset = 17) {
-  return onnx::import_model(onnx::parse_model(onnx_model(graph, opset), "m.onnx"), {});
+onnx::ImportedModel imported(const OnnxGraph& graph, const onnx::ImportOptions& options = {}) {
+  return onnx::import_model(onnx::parse_model(onnx_model(graph), "m.onnx"), options);
 }
 
 onnx::ImportedModel imported(const std::string& graph, const std::vector<std::string>& outputs) {
@@ -92,6 +93,21 @@ TEST_CASE("an output of an imported model may be an input of several unknown dim
   const onnx::ImportedModel model = imported(copied);
   CHECK(model.graph->find("y") == model.output("y"));
   CHECK(model.output("y").shape() == Shape{-1, -1});
+}
+
+// The shape that y is reshaped to depends on a size that is known only in the run, so that the
+// import joins what it makes of several sizes: x, too, is to be the same in all of them.
+TEST_CASE("an output that is an input stands beside shapes that follow from open sizes") {
+  const OnnxGraph graph{
+      .nodes = {onnx_node("Shape", {"x"}, {"s"}), onnx_node("Gather", {"s", "zero"}, {"n"}),
+                onnx_node("Concat", {"n", "rest"}, {"t"}, {onnx_int("axis", 0)}),
+                onnx_node("Reshape", {"x", "t"}, {"y"})},
+      .initializers = {onnx_integers("zero", {1}, {0}), onnx_integers("rest", {1}, {-1})},
+      .inputs = {onnx_value("x", 1, {-1, 2, 3})},
+      .outputs = {onnx_value("y", 1, {-1, 6}), onnx_value("x", 1, {-1, 2, 3})}};
+  const std::vector<Tensor> both = run(imported(graph), ramp({4, 2, 3}), "ref");
+  CHECK(bit_equal(both[0], ramp({4, 6})));
+  CHECK(bit_equal(both[1], ramp({4, 2, 3})));
 }
 
 TEST_CASE("outputs of an imported model may be pieces of several unknown dimensions") {
@@ -163,6 +179,79 @@ TEST_CASE("a resize by a fractional length aligns corners as ONNX tests do") {
   REQUIRE(y.shape() == Shape{1, 1, 1, 2});
   CHECK(y.at(0) == 1);
   CHECK(y.at(1) == doctest::Approx(1 + 3 / 1.4));
+}
+
+TEST_CASE("a reshape that keeps an open dimension beside an open one says so") {
+  const auto reshaped = [](const std::vector<int64_t>& dims, const std::vector<int64_t>& to) {
+    return OnnxGraph{.nodes = {onnx_node("Reshape", {"x", "to"}, {"y"})},
+                     .initializers = {onnx_integers("to", {static_cast<int64_t>(to.size())}, to)},
+                     .inputs = {onnx_value("x", 1, dims)},
+                     .outputs = {onnx_value("y", 1, std::vector<int64_t>(to.size(), -1))}};
+  };
+  const std::string error = error_of([&] { imported(reshaped({-1, -1}, {0, -1, 2})); });
+  CHECK_MESSAGE(contains(error, "keeps dimension 0 of [?, ?], which is not known"), error);
+  const Tensor y = run(imported(reshaped({-1, 3, 4}, {0, -1})), ramp({2, 3, 4}), "ref")[0];
+  CHECK(bit_equal(y, ramp({2, 12})));
+}
+
+// Both functions of 89 are e^89 / 2 to f32's precision, half of what f32 cannot hold.
+TEST_CASE("hyperbolic functions of an import overflow no sooner than their results") {
+  const std::vector<float> numbers = {-89, 89, 1e-6f, -1e-6f, 0.5f, 3};
+  const auto of = [&](const char* op) {
+    const OnnxGraph graph{.nodes = {onnx_node(op, {"x"}, {"y"})},
+                          .inputs = {onnx_value("x", 1, {6})},
+                          .outputs = {onnx_value("y", 1, {6})}};
+    return run(imported(graph), Tensor::of<float>({6}, numbers), "ref")[0];
+  };
+  const Tensor sine = of("Sinh"), cosine = of("Cosh");
+  for (int64_t i = 0; i < 6; ++i) {
+    const double x = static_cast<double>(numbers[static_cast<size_t>(i)]);
+    CAPTURE(x);
+    CHECK(sine.at(i) == doctest::Approx(std::sinh(x)).epsilon(1e-6).scale(0));
+    CHECK(cosine.at(i) == doctest::Approx(std::cosh(x)).epsilon(1e-6).scale(0));
+  }
+}
+
+TEST_CASE("a value of a TensorFlow placeholder that it has not is refused by its name") {
+  const std::string graph = placeholder_text("x", f32, {2}) + node_text("y", "Relu", {"x:3"});
+  const std::string error = error_of([&] { imported(graph, {"y"}); });
+  CHECK_MESSAGE(contains(error, "node 'y': there is no output 3 of 'x', which has 1 output"),
+                error);
+  const std::string wanted = error_of([&] { imported(graph, {"x:1"}); });
+  CHECK_MESSAGE(contains(wanted, "there is no output 1 of 'x'"), wanted);
+}
+
+TEST_CASE("a TensorFlow cast without its dtype is refused") {
+  const std::string x = placeholder_text("x", f32, {2});
+  const std::string error = error_of([&] { imported(x + node_text("y", "Cast", {"x"}), {"y"}); });
+  CHECK_MESSAGE(contains(error, "its attribute DstT is missing"), error);
+  const auto y =
+      run(imported(x + node_text("y", "Cast", {"x"}, {{"DstT", "type: DT_INT32"}}), {"y"}),
+          ramp({2}), "ref")[0];
+  CHECK(y.dtype() == i32);
+}
+
+// ONNX calls such an initializer the default of the input.
+TEST_CASE("an initializer that is an input of the file may be replaced by a bound value") {
+  const OnnxGraph graph{.nodes = {onnx_node("Add", {"x", "w"}, {"y"})},
+                        .initializers = {onnx_floats("w", {1}, {1})},
+                        .inputs = {onnx_value("x", 1, {3}), onnx_value("w", 1, {1})},
+                        .outputs = {onnx_value("y", 1, {3})}};
+  const auto sum = [&](const onnx::ImportOptions& options) {
+    return run(imported(graph, options), ramp({3}), "ref")[0];
+  };
+  CHECK(bit_equal(sum({}), Tensor::of<float>({3}, {1, 2, 3})));
+  const Tensor five = Tensor::of<float>({1}, {5});
+  CHECK(bit_equal(sum({.bind = {{"w", five}}}), Tensor::of<float>({3}, {5, 6, 7})));
+  const std::string wrong = error_of([&] { sum({.bind = {{"w", ramp({2})}}}); });
+  CHECK_MESSAGE(contains(wrong, "bind 'w'"), wrong);
+  // One that is no input is the model's own.
+  OnnxGraph own = graph;
+  own.inputs.pop_back();
+  CHECK(contains(error_of([&] {
+                   imported(own, {.bind = {{"w", five}}});
+                 }),
+                 "the name of an input"));
 }
 
 }  // namespace keel

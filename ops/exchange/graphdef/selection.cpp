@@ -127,7 +127,21 @@ class Selecting {
            "it names what waits for a node, not a value",
            "name the node: " + printable(value.node));
     if (find(value.node) == nullptr) refuse_name(flag, name);
+    require_output(value, std::string(flag) + " '" + printable(name) + "'");
     return value;
+  }
+
+  // The rules know how many outputs other nodes have.
+  void require_output(const ValueName& value, const std::string& by) const {
+    const NodeDef* node = find(value.node);
+    const OutsideOp* outside = node == nullptr || value.control ? nullptr : outside_op(*node);
+    if (outside == nullptr) return;
+    const AttrValue* types = attribute(*node, outside->type, Kind::kList);
+    const size_t count = types == nullptr ? 1 : types->ints.size();
+    if (value.output < count) return;
+    fail(graph_, by,
+         "there is no output " + std::to_string(value.output) + " of '" + printable(value.node) +
+             "', which has " + std::to_string(count) + (count == 1 ? " output" : " outputs"));
   }
 
   bool is_given(const std::string& value) const { return given_.count(value) != 0; }
@@ -295,6 +309,7 @@ class Selecting {
       if (outside != nullptr && (!outside->only_if_given || is_given(node.name))) continue;
       for (const std::string& input : inputs_of(node)) {
         const ValueName value = parse_value(input);
+        require_output(value, "node '" + printable(node.name) + "'");
         if (!value.control && is_given(value_name(value.node, value.output))) {
           given_read_.insert(value_name(value.node, value.output));
           continue;

@@ -35,7 +35,7 @@ namespace keel::onnx {
 
 struct ImportOptions {
   // Inputs that are constants of the imported graph: of what shapes depend on (the second input of
-  // Reshape), and of what a user wants fixed.
+  // Reshape), and of what a user wants fixed. An initializer that is an input, too, is replaced.
   std::map<std::string, Tensor> bind = {};
   // Says whether the values of states are in the graph. Without, states begin as zeros, and
   // ImportedModel::weights alone has their values: for a graph that is printed.

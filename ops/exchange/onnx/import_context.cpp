@@ -195,7 +195,11 @@ std::shared_ptr<const GraphProto> NodeContext::graph_attribute(const std::string
 }
 
 DType NodeContext::dtype_attribute(const std::string& name, DType otherwise) {
-  if (!has_attribute(name)) return otherwise;
+  return has_attribute(name) ? dtype_attribute(name) : otherwise;
+}
+
+DType NodeContext::dtype_attribute(const std::string& name) {
+  if (!has_attribute(name)) refuse("its attribute " + name + " is missing");
   const auto type = static_cast<DataType>(attribute(name, int64_t{0}));
   const std::optional<DType> dtype = dtype_of(type);
   if (!dtype)

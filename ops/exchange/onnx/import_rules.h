@@ -112,6 +112,8 @@ class NodeContext {
   const AttributeProto* find_attribute(const std::string& name);
   // The dtype that an attribute of that number names.
   DType dtype_attribute(const std::string& name, DType otherwise);
+  // The same of one that the op must have. Throws RefusedNode where it is missing.
+  DType dtype_attribute(const std::string& name);
   // Say that an attribute or an input changes nothing here.
   void ignore(const std::string& name) { asked_.insert(name); }
   void ignore(size_t input) { asked_inputs_.insert(input); }

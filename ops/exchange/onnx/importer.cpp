@@ -172,7 +172,9 @@ void Importer::add_initializers(const GraphProto& graph, NameTable& names) {
 void Importer::add_inputs(NameTable& names) {
   std::set<std::string> bound;
   for (const ValueInfo& info : model_.graph.inputs) {
-    if (const Binding* initializer = names.find(info.name); initializer != nullptr) continue;
+    const auto given = options_.bind.find(info.name);
+    // An initializer of its name is a default, which a bound value replaces.
+    if (names.find(info.name) != nullptr && given == options_.bind.end()) continue;
     const DType dtype = dtype_of(info.type).value_or(f32);
     Shape shape;
     if (info.shape) {
@@ -182,7 +184,7 @@ void Importer::add_inputs(NameTable& names) {
     if (!may_be_imported(info)) {
       binding.refused = true;
       bound.insert(info.name);
-    } else if (const auto given = options_.bind.find(info.name); given != options_.bind.end()) {
+    } else if (given != options_.bind.end()) {
       const Tensor& tensor = given->second;
       if (tensor.dtype() != dtype || (info.shape && !matches(shape, tensor.shape()))) {
         throw Error({.op = model_.source,
@@ -415,8 +417,9 @@ Value Importer::named_output(Value value, const std::string& name) {
   const Node& node = value.node({});
   const bool source = node.has(kSource) || node.is(OpRole::kInput) || node.is(OpRole::kState);
   // A reshape would need to know all dimensions but one; here each keeps what it is in the run.
+  const Shape own(std::vector<int64_t>(value.shape({}).rank(), kUnknownDim));
   if (source || node.types().size() != 1 || !node.label().name.empty())
-    value = broadcast_to(value, value.shape({}), {});
+    value = broadcast_to(value, own, {});
   const bool usable =
       name.find(':') == std::string::npos && printable(name) == name && !name.empty();
   if (usable && !graph().find_input(name).valid() && !graph().find_state(name).valid()) {

@@ -191,7 +191,7 @@ Values select_elements(NodeContext& c) { return {select(c.in(0), c.in(1), c.in(2
 
 Values cast_of(NodeContext& c) {
   if (c.attribute("Truncate", int64_t{0}) != 0) c.refuse("it truncates digits of floats");
-  return {cast(c.in(0), c.dtype_attribute("DstT", f32), {})};
+  return {cast(c.in(0), c.dtype_attribute("DstT"), {})};
 }
 
 }  // namespace

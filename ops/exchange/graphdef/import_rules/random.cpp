@@ -28,7 +28,7 @@ uint64_t key_of(NodeContext& c) {
 }
 
 Values drawn(NodeContext& c, const char* kind, double a, double b) {
-  const DType dtype = c.dtype_attribute("dtype", f32);
+  const DType dtype = c.dtype_attribute("dtype");
   const Type type{dtype, Shape(c.integers(0, "the shape"))};
   return {c.result(initial_value({.kind = kind, .type = type, .a = a, .b = b}, key_of(c)))};
 }
@@ -44,12 +44,12 @@ Shape shape_in_step(NodeContext& c) {
 
 Values random_uniform(NodeContext& c) {
   if (is_initial(c)) return drawn(c, "uniform", 0, 1);
-  return {uniform(c.graph(), shape_in_step(c), 0, 1, c.dtype_attribute("dtype", f32), {})};
+  return {uniform(c.graph(), shape_in_step(c), 0, 1, c.dtype_attribute("dtype"), {})};
 }
 
 Values random_normal(NodeContext& c) {
   if (is_initial(c)) return drawn(c, "normal", 0, 1);
-  return {normal(c.graph(), shape_in_step(c), 0, 1, c.dtype_attribute("dtype", f32), {})};
+  return {normal(c.graph(), shape_in_step(c), 0, 1, c.dtype_attribute("dtype"), {})};
 }
 
 // The inverse of erf between -0.9999 and 0.9999: M. Giles, Approximating the erfinv function, GPU
@@ -69,7 +69,7 @@ Values truncated_normal(NodeContext& c) {
   // A uniform number between the shares of a normal distribution below -2 and below 2, by the
   // inverse of the distribution.
   constexpr double kBelow = 0.022750131948179195;
-  const DType dtype = c.dtype_attribute("dtype", f32);
+  const DType dtype = c.dtype_attribute("dtype");
   const Value share =
       uniform(c.graph(), shape_in_step(c), 2 * kBelow - 1, 1 - 2 * kBelow, dtype, {});
   return {clamp(std::sqrt(2.0) * inverse_erf(share), -2, 2, {})};
@@ -83,7 +83,7 @@ Values random_integers(NodeContext& c) {
     c.refuse("its numbers are none, or more than 2^24");
   const auto first = static_cast<double>(low), last = static_cast<double>(high);
   const Value drawn = uniform(c.graph(), shape_in_step(c), first, last, f64, {});
-  return {cast(minimum(floor(drawn, {}), last - 1, {}), c.dtype_attribute("Tout", i32), {})};
+  return {cast(minimum(floor(drawn, {}), last - 1, {}), c.dtype_attribute("Tout"), {})};
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ Values array(NodeContext& c) {
     dims.resize(1);
     dims.insert(dims.end(), element->ints.begin(), element->ints.end());
   }
-  const Value flow = zeros_of(c.graph(), {c.dtype_attribute("dtype", f32), Shape(dims)}, {});
+  const Value flow = zeros_of(c.graph(), {c.dtype_attribute("dtype"), Shape(dims)}, {});
   return {c.result(Tensor::scalar<int32_t>(0)), flow};
 }
 

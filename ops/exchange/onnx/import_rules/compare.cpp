@@ -23,8 +23,7 @@ Values where_of(NodeContext& c) { return {select(c.in(0), c.in(1), c.in(2), {})}
 // Before version 6 the dtype is a text.
 Values conversion(NodeContext& c) {
   c.ignore("saturate");  // of 8-bit floats, which Keel has not
-  if (!c.has_attribute("to")) c.refuse("it does not say to which dtype");
-  return {cast(c.in(0), c.dtype_attribute("to", f32), {})};
+  return {cast(c.in(0), c.dtype_attribute("to"), {})};
 }
 
 Values conversion_like(NodeContext& c) {

@@ -110,14 +110,18 @@ Values tangent(NodeContext& c) {
   return {sin(x, {}) / cos(x, {})};
 }
 
+// Both are made of exponentials of x / 2, whose squares overflow no sooner than the functions do:
+// sinh(x) = 2 sinh(x / 2) cosh(x / 2), by expm1, which is precise near 0.
 Values hyperbolic_sine(NodeContext& c) {
   const Value x = c.in(0);
-  return {expm1(x, {}) * 0.5 - expm1(neg(x, {}), {}) * 0.5};
+  const Value up = expm1(x * 0.5, {}), down = expm1(x * -0.5, {});
+  return {(up - down) * ((up + down) * 0.5 + 1.0)};
 }
 
 Values hyperbolic_cosine(NodeContext& c) {
   const Value x = c.in(0);
-  return {(exp(x, {}) + exp(neg(x, {}), {})) * 0.5};
+  const Value up = exp(x * 0.5, {}), down = exp(x * -0.5, {});
+  return {up * 0.5 * up + down * 0.5 * down};
 }
 
 // Beyond this number, whose square the dtype still has, both area functions are log(2 x) to the

@@ -41,10 +41,16 @@ Values reshape_of(NodeContext& c) {
   const bool zeros = c.attribute("allowzero", int64_t{0}) != 0;
   c.ignore("consumed_inputs");
   const Value x = c.in(0);
+  size_t kept = dims.size();  // a dimension that is not known
   for (size_t i = 0; i < dims.size() && !zeros; ++i) {
     if (dims[i] != 0) continue;
     if (i >= x.shape({}).rank()) c.refuse("its shape keeps a dimension that is not there");
     dims[i] = x.shape({})[i];
+    if (dims[i] < 0) kept = i;
+  }
+  if (kept < dims.size() && std::count(dims.begin(), dims.end(), kUnknownDim) > 1) {
+    c.refuse("its shape keeps dimension " + std::to_string(kept) + " of " + to_string(x.shape({})) +
+             ", which is not known before the run, beside another open one");
   }
   return {reshape(x, Shape(dims), {})};
 }

@@ -432,7 +432,7 @@ TEST_CASE("GraphDef import: files that stand for far more than they have are ref
   }
   CHECK(contains(refusal(text + "}"), "its functions call each other so often"));
   // Each node names a result of the one before it that no op has.
-  std::string many = placeholder_text("n0", f32, {2});
+  std::string many = placeholder_text("x", f32, {2}) + node_text("n0", "Identity", {"x"});
   for (int i = 1; i < 400; ++i)
     many +=
         node_text("n" + std::to_string(i), "Identity", {"n" + std::to_string(i - 1) + ":65000"});
