@@ -48,7 +48,7 @@ Tensor ramp(const Shape& shape) {
   return t;
 }
 
-// Of nodes on x, y = slice(x), with these bounds along the first axis.
+// Returns a graph of one slice with these bounds along its only axis.
 OnnxGraph backward_slice(int64_t dim, int64_t start, int64_t end, int64_t step) {
   return {.nodes = {onnx_node("Slice", {"x", "start", "end", "axis", "step"}, {"y"})},
           .initializers = {onnx_integers("start", {1}, {start}), onnx_integers("end", {1}, {end}),
