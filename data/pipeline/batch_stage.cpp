@@ -124,6 +124,7 @@ class BatchStage final : public DerivedStage {
     if (indexed()) return open_indexed(pass);
     return std::make_unique<BatchedReader>(shape_, from()->open(pass));
   }
+  bool same_items() const override { return passes_alike(*from()); }
   int64_t items_per_element() const override {
     return checked_mul(from()->items_per_element(), shape_.whole(), "batch");
   }

@@ -38,6 +38,7 @@ class CacheStage final : public DerivedStage {
   explicit CacheStage(StagePtr from) : DerivedStage(std::move(from)) {}
 
   StagePtr on(StagePtr from) const override { return make_cache_stage(std::move(from)); }
+  bool same_items() const override { return true; }
   bool indexed() const override { return true; }
   std::unique_ptr<IndexedReader> open_indexed(const PassContext& pass) const override {
     const std::lock_guard<std::mutex> guard(lock_);
@@ -54,7 +55,7 @@ class CacheStage final : public DerivedStage {
     auto items = std::make_shared<StoredItems>();
     const auto reader = from()->open(pass);
     while (!pass.stopped()) {
-      ItemBlock block(layout(), kReadAtOnce);
+      ItemBlock block = next_block(items->count);
       const int64_t got = reader->read(kReadAtOnce, block.item(0));
       items->count += got;
       if (got > 0) items->blocks.push_back(std::move(block));
@@ -63,12 +64,33 @@ class CacheStage final : public DerivedStage {
     return items;
   }
 
+  ItemBlock next_block(int64_t held) const {
+    try {
+      return {layout(), kReadAtOnce};
+    } catch (const Error& error) {
+      throw Error({.op = "cache",
+                   .message = "there is no memory for more than the " + std::to_string(held) +
+                              " items of " + to_string(layout().spec) + " that it holds",
+                   .fix = "cache fewer items (take, before it), or leave it out",
+                   .kind = error.info().kind});
+    }
+  }
+
   mutable std::mutex lock_;
   mutable std::shared_ptr<const StoredItems> stored_;
 };
 
 }  // namespace
 
-StagePtr make_cache_stage(StagePtr from) { return std::make_shared<CacheStage>(std::move(from)); }
+StagePtr make_cache_stage(StagePtr from) {
+  if (from->endless()) {
+    throw Error({.op = "cache",
+                 .expected = "items that end",
+                 .got = "those of a repeat without end",
+                 .fix = "cache() before repeat(), or give repeat() a number",
+                 .kind = ErrorKind::kInvalidArgument});
+  }
+  return std::make_shared<CacheStage>(std::move(from));
+}
 
 }  // namespace keel

@@ -329,7 +329,9 @@ Dataset Dataset::batch(int64_t size, BatchShare share, Tail tail, CallSite site)
   return at_site(site, [&] { return make_batch_stage(stage_, size, share, tail); });
 }
 
-Dataset Dataset::cache() const { return Dataset(make_cache_stage(stage_)); }
+Dataset Dataset::cache(CallSite site) const {
+  return at_site(site, [&] { return make_cache_stage(stage_); });
+}
 
 Dataset Dataset::cache(const Device& device, CallSite site) const {
   return at_site(site, [&] { return make_device_cache_stage(stage_, device); });

@@ -102,7 +102,10 @@ class KEEL_API Dataset {
   // either part would be empty, the number of items is not known, or their order changes from pass
   // to pass, which would mix the parts: shuffle behind it.
   std::pair<Dataset, Dataset> split(int64_t count, CallSite site = CallSite::here()) const;
-  // `times` passes one after the other, each an epoch of its own; endless without a number.
+  // `times` passes one after the other, each an epoch of its own; endless without a number. A pass
+  // without items ends all of it: with an Error where it is endless; with a number, where the other
+  // passes have the same items. They may have others behind map_random, and where items are taken
+  // by their place in a shuffle (take, batch, zip); each pass is then tried.
   Dataset repeat(std::optional<int64_t> times = {}, CallSite site = CallSite::here()) const;
   Dataset concatenate(const Dataset& next, CallSite site = CallSite::here()) const;
   // Items side by side, as long as all have one; fields must differ in name.
@@ -110,7 +113,7 @@ class KEEL_API Dataset {
   // `block` items from each in turn; one that has ended is left out.
   static Dataset interleave(const std::vector<Dataset>& parts, int64_t block = 1,
                             CallSite site = CallSite::here());
-  // The items for which `keep` is true.
+  // The items for which `keep` is true, which must depend on the item alone.
   using Predicate = std::function<bool(const ItemView& item)>;
   Dataset filter(Predicate keep, std::string name = "filter",
                  CallSite site = CallSite::here()) const;
@@ -153,8 +156,10 @@ class KEEL_API Dataset {
   // ---- stages that change nothing but speed
 
   // Keeps the items of the first pass in memory (as they were ordered then) and serves later passes
-  // from there; after it the whole pass can be shuffled.
-  Dataset cache() const;
+  // from there; after it the whole pass can be shuffled. Throws Error behind a repeat() without
+  // end, of which there is no keeping; a generator that never ends takes memory until there is
+  // none.
+  Dataset cache(CallSite site = CallSite::here()) const;
   // The same on a device, for a set that is small beside its memory: a feeder uploads the items
   // once, and its queue then carries their numbers only. What it yields is the same, bit for bit,
   // and so are its cursors. Behind it: shuffle, take, skip, shard, batch, repeat, prefetch. In the

@@ -167,6 +167,14 @@ class ZipStage final : public Stage {
     const uint64_t key = joint_order_key(parts_, round);
     return have_equal_batches(parts_) ? key : fold_batches(key, parts_);
   }
+  bool same_items() const override {
+    return std::all_of(parts_.begin(), parts_.end(),
+                       [](const StagePtr& part) { return passes_alike(*part); });
+  }
+  bool endless() const override {
+    return std::all_of(parts_.begin(), parts_.end(),
+                       [](const StagePtr& part) { return part->endless(); });
+  }
   int64_t items_per_element() const override { return parts_[0]->items_per_element(); }
   std::optional<int64_t> dropped_items() const override { return std::nullopt; }
 

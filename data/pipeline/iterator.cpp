@@ -89,10 +89,9 @@ bool DatasetIterator::next_into(std::span<void* const> fields) {
       return true;
     }
     if (s.stopped()) return false;
-    if (s.done == 0 && s.endless) {
-      throw Error({.op = "repeat", .message = "there are no items to repeat without end"});
-    }
+    const bool last = s.done == 0 && ends_with_empty_pass(*s.stage, s.endless);
     s.next_epoch();
+    if (last) s.epoch = s.epochs;
   }
   return false;
 }

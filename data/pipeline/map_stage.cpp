@@ -32,6 +32,7 @@ class MapStage final : public DerivedStage {
         site_(site) {}
 
   bool indexed() const override { return from()->indexed(); }
+  bool same_items() const override { return !draws_ && from()->same_items(); }
   std::unique_ptr<IndexedReader> open_indexed(const PassContext& pass) const override;
   std::unique_ptr<Reader> open(const PassContext& pass) const override;
 

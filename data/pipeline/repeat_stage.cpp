@@ -35,6 +35,7 @@ class RepeatStage final : public DerivedStage {
     return checked_mul(*once, *times_, "repeat");
   }
   std::unique_ptr<Reader> open(const PassContext& pass) const override;
+  bool endless() const override { return !times_ || from()->endless(); }
   uint64_t order_key(uint64_t round) const override {
     return from()->order_key(first_round(round));
   }
@@ -83,11 +84,9 @@ class RepeatReader final : public Reader {
       done += got;
       in_pass_ += got;
       if (done == count || pass_.stopped()) break;
-      if (in_pass_ == 0 && !stage_.times()) {
-        throw Error({.op = "repeat", .message = "there are no items to repeat without end"});
-      }
+      const bool last = in_pass_ == 0 && ends_with_empty_pass(*stage_.from(), !stage_.times());
       current_.reset();
-      --rest_;
+      rest_ = last ? 0 : rest_ - 1;
       ++pass_.round;
     }
     return done;
@@ -108,6 +107,11 @@ std::unique_ptr<Reader> RepeatStage::open(const PassContext& pass) const {
 
 StagePtr make_repeat_stage(StagePtr from, std::optional<int64_t> times) {
   return std::make_shared<RepeatStage>(std::move(from), times);
+}
+
+bool ends_with_empty_pass(const Stage& once, bool endless) {
+  if (endless) throw Error({.op = "repeat", .message = "there are no items to repeat without end"});
+  return once.size() == 0 || once.same_items();
 }
 
 Repetition outermost_repetition(const StagePtr& stage) {

@@ -93,6 +93,14 @@ class SequenceStage : public Stage {
     });
     return has_batches ? fold_batches(key, parts_) : key;
   }
+  bool same_items() const override {
+    return std::all_of(parts_.begin(), parts_.end(),
+                       [](const StagePtr& part) { return part->same_items(); });
+  }
+  bool endless() const override {
+    return std::any_of(parts_.begin(), parts_.end(),
+                       [](const StagePtr& part) { return part->endless(); });
+  }
   // Where the parts' batches differ, cursors count elements.
   int64_t items_per_element() const override {
     return have_equal_batches(parts_) ? parts_[0]->items_per_element() : 1;

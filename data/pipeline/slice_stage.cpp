@@ -89,6 +89,10 @@ class SliceStage final : public DerivedStage {
     if (indexed()) return open_indexed(pass);
     return std::make_unique<SlicedReader>(layout(), from()->open(pass), first_, step_, limit_);
   }
+  bool same_items() const override { return passes_alike(*from()); }
+  bool endless() const override {
+    return from()->endless() && limit_ == std::numeric_limits<int64_t>::max();
+  }
   std::optional<int64_t> dropped_items() const override {
     return from()->dropped_items() == 0 ? std::optional<int64_t>(0) : std::nullopt;
   }

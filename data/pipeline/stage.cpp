@@ -36,6 +36,10 @@ std::unique_ptr<IndexedReader> Stage::open_indexed(const PassContext&) const {
   throw Error({.op = "dataset", .message = "the items of this stage come in order only"});
 }
 
+bool passes_alike(const Stage& stage) {
+  return stage.same_items() && stage.order_key(0) == stage.order_key(1);
+}
+
 uint64_t joint_order_key(const std::vector<StagePtr>& parts, uint64_t round) {
   uint64_t key = 0;
   for (const StagePtr& part : parts) {

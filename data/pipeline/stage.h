@@ -98,6 +98,10 @@ class Stage {
   // A number that differs where the order of the items does: of the shuffles of pass `round`; 0
   // without any.
   virtual uint64_t order_key(uint64_t round) const = 0;
+  // Says whether every pass has the same items, in whatever order.
+  virtual bool same_items() const { return true; }
+  // Says whether a pass is known to have no end.
+  virtual bool endless() const { return false; }
   // How many items of the stage before the outermost batch make one of this.
   virtual int64_t items_per_element() const { return 1; }
   virtual std::optional<int64_t> dropped_items() const { return 0; }
@@ -109,6 +113,10 @@ class Stage {
 };
 
 using StagePtr = std::shared_ptr<const Stage>;
+
+// Says whether every pass has the same items in the same order: what chooses or joins items by
+// their place makes the same ones of them.
+bool passes_alike(const Stage& stage);
 
 // For stages made of several others: the order_key of all of them together.
 uint64_t joint_order_key(const std::vector<StagePtr>& parts, uint64_t round);
@@ -131,6 +139,8 @@ class DerivedStage : public Stage {
   virtual StagePtr on(StagePtr) const { return nullptr; }
   std::optional<int64_t> size() const override { return from_->size(); }
   uint64_t order_key(uint64_t round) const override { return from_->order_key(round); }
+  bool same_items() const override { return from_->same_items(); }
+  bool endless() const override { return from_->endless(); }
   int64_t items_per_element() const override { return from_->items_per_element(); }
   std::optional<int64_t> dropped_items() const override { return from_->dropped_items(); }
 

@@ -42,6 +42,9 @@ struct Repetition {
   std::optional<int64_t> times = 1;
 };
 Repetition outermost_repetition(const StagePtr& stage);
+// Returns whether the passes behind one that had no items are known to have none either, so that a
+// repeat of `once` ends with it. Throws Error where the repeat is endless.
+bool ends_with_empty_pass(const Stage& once, bool endless);
 
 // Makes a stage that works element by element: under a repeat that ends the chain, so that the
 // repeat still ends it and cursors count its passes.
