@@ -83,7 +83,11 @@ class Builder final : public nlohmann::json_sax<Json> {
   bool boolean(bool value) override { return add(value); }
   bool number_integer(int64_t value) override { return add(value); }
   bool number_unsigned(uint64_t value) override { return add(value); }
-  bool number_float(double value, const std::string&) override { return add(value); }
+  bool number_float(double value, const std::string& token) override {
+    if (value == 0 && !is_zero(token))
+      refuse(end_of_number(), "number underflow parsing '" + token + "'");
+    return add(value);
+  }
   bool string(std::string& value) override {
     charge(kStringBytes + value.capacity());
     return add(std::move(value));
@@ -123,6 +127,17 @@ class Builder final : public nlohmann::json_sax<Json> {
         before.size() - (last_break == std::string_view::npos ? 0 : last_break + 1) + 1;
     throw Error({.op = progress_.source + ":" + std::to_string(line) + ":" + std::to_string(column),
                  .message = message});
+  }
+
+  static bool is_zero(std::string_view number) {
+    const std::string_view mantissa = number.substr(0, number.find_first_of("eE"));
+    return mantissa.find_first_of("123456789") == std::string_view::npos;
+  }
+  // The parser has read the character behind a number, unless the text ends with it.
+  size_t end_of_number() const {
+    const size_t position = std::min(progress_.position, text_.size());
+    const char last = text_[position - 1];
+    return last >= '0' && last <= '9' ? position : position - 1;
   }
 
   void charge(uint64_t bytes) {
