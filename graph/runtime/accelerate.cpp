@@ -16,6 +16,7 @@ struct Range {
   double least, most, usual;
 };
 constexpr int64_t kMostSteps = int64_t{1} << 62;
+constexpr const char* kTargetLoss = "TARGET_LOSS";
 constexpr Range kOfSteps = {0.2, 0.9, 0.9};
 constexpr Range kOfLoss = {1.01, 1.5, 1.05};
 
@@ -32,6 +33,12 @@ std::vector<std::string> fields_of(const std::string& text) {
       fields.back() += c;
   }
   return fields;
+}
+
+std::optional<double> number_in_environment(const char* name) {
+  const auto text = environment_text(name);
+  if (!text) return std::nullopt;
+  return parse_number(*text, name);
 }
 
 Error needs(const char* what, const char* variable) {
@@ -90,23 +97,40 @@ Precision fast_precision(const AccelerateTrainMode& mode, const Precision& own,
   return fast;
 }
 
+std::optional<int64_t> total_step_in_environment() {
+  return environment_integer("TOTAL_STEP", 1, kMostSteps);
+}
+
+std::optional<int64_t> step_now_in_environment() {
+  constexpr const char* kStepNow = "STEP_NOW";
+  const auto now = environment_integer(kStepNow, 0, kMostSteps);
+  const auto total = total_step_in_environment();
+  if (!now || !total || *now <= *total) return now;
+  throw Error({.op = kStepNow,
+               .expected = "at most the " + std::to_string(*total) + " of TOTAL_STEP",
+               .got = std::to_string(*now),
+               .kind = ErrorKind::kInvalidArgument});
+}
+
+std::optional<double> loss_now_in_environment() { return number_in_environment("LOSS_NOW"); }
+
+std::optional<double> target_loss_in_environment() { return number_in_environment(kTargetLoss); }
+
 AcceleratedTraining with_environment(AcceleratedTraining training) {
+  const auto total_step = total_step_in_environment();
+  const auto step_now = step_now_in_environment();
+  const double loss_now = loss_now_in_environment().value_or(0);
+  const auto target_loss = target_loss_in_environment();
   TellMeStepOrLoss& tell = training.tell;
   if (training.mode.trigger == AccelerateTrigger::kStep) {
-    if (tell.total_step == 0)
-      tell.total_step = environment_integer("TOTAL_STEP", 1, kMostSteps).value_or(0);
-    if (!tell.step_now) tell.step_now = environment_integer("STEP_NOW", 0, kMostSteps);
+    if (tell.total_step == 0) tell.total_step = total_step.value_or(0);
+    if (!tell.step_now) tell.step_now = step_now;
     return training;
   }
-  const auto number = [](const char* name) -> std::optional<double> {
-    const auto text = environment_text(name);
-    if (!text) return std::nullopt;
-    return parse_number(*text, name);
-  };
-  if (!tell.final_loss) tell.final_loss = number("TARGET_LOSS");
-  if (!tell.final_loss) throw needs("final_loss", "TARGET_LOSS");
-  const double now = number("LOSS_NOW").value_or(0);
-  if (now != 0 && !training.switched_at && now <= loss_bound(training)) training.switched_at = 0;
+  if (!tell.final_loss) tell.final_loss = target_loss;
+  if (!tell.final_loss) throw needs("final_loss", kTargetLoss);
+  if (loss_now != 0 && !training.switched_at && loss_now <= loss_bound(training))
+    training.switched_at = 0;
   return training;
 }
 

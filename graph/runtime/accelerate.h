@@ -54,10 +54,18 @@ struct AcceleratedTraining {
   std::optional<int64_t> switched_at = {};  // of a training that goes on behind its change
 };
 
-// Returns the same with what the environment says where the caller does not: STEP_NOW and
-// TOTAL_STEP, LOSS_NOW and TARGET_LOSS, which are how a job tells Ascend's framework. A LOSS_NOW
-// other than 0 that is low enough is a change before the first step. Throws Error
-// (kInvalidArgument) for other text than numbers, and where the trigger's numbers are nowhere.
+// Return what the environment variables TOTAL_STEP, STEP_NOW, LOSS_NOW and TARGET_LOSS say, which
+// are how a job tells Ascend's framework how far it is; nothing where one is not set. Throw Error
+// (kInvalidArgument) in the variable's name for what is no such number, and for a STEP_NOW beyond
+// TOTAL_STEP.
+KEEL_API std::optional<int64_t> total_step_in_environment();
+KEEL_API std::optional<int64_t> step_now_in_environment();
+KEEL_API std::optional<double> loss_now_in_environment();
+KEEL_API std::optional<double> target_loss_in_environment();
+
+// Returns the same with what the environment says where the caller does not. A LOSS_NOW other than
+// 0 that is low enough is a change before the first step. Throws Error (kInvalidArgument) for a
+// variable that is wrong, also one that is not needed, and where the trigger's numbers are nowhere.
 KEEL_API AcceleratedTraining with_environment(AcceleratedTraining training);
 
 // Returns the last fast step of a training of so many.

@@ -145,6 +145,23 @@ const Rule kRules[] = {
     {{}, {"--accelerate-train-mode", "fast|loss"}, 2, "TARGET_LOSS"},
     {{{"TARGET_LOSS", "low"}}, {"--accelerate-train-mode", "fast|loss"}, 2, "TARGET_LOSS"},
 
+    {{{"STEP_NOW", "51"}, {"TOTAL_STEP", "50"}}, {}, 2, "STEP_NOW: expected at most the 50 of"},
+    {{{"STEP_NOW", "50"}, {"TOTAL_STEP", "50"}}, {}, 0, "npu:0"},
+
+    // What is no value is an error also where nothing reads it, or something goes before it.
+    {{{"PROFILING_MODE", "yes"}}, {"--profiling-mode", "false"}, 2, "PROFILING_MODE: expected one"},
+    {{{"PROFILING_OPTIONS", R"({"task_trace": "l9"})"}}, {}, 2, "PROFILING_OPTIONS: task_trace"},
+    {{{"TARGET_LOSS", "nan"}}, {}, 2, "TARGET_LOSS"},
+    {{{"TARGET_LOSS", "abc"}},
+     {"--accelerate-train-mode", "fast|loss", "--target-loss", "1"},
+     2,
+     "TARGET_LOSS"},
+    {{{"LOSS_NOW", "inf"}}, {}, 2, "LOSS_NOW"},
+    {{{"LOSS_NOW", "abc"}}, {"--accelerate-train-mode", "fast|step"}, 2, "LOSS_NOW"},
+    {{{"TOTAL_STEP", "abc"}}, {}, 2, "TOTAL_STEP"},
+    {{{"STEP_NOW", "-3"}, {"TOTAL_STEP", "abc"}}, {}, 2, "STEP_NOW"},
+    {{{"KEEL_NPU_PRESET", "nope"}}, {"--preset", "ascend910"}, 2, "KEEL_NPU_PRESET: preset: nope"},
+
     {{{"KEEL_LOG", "loud"}}, {}, 2, "KEEL_LOG"},
     {{{"KEEL_READ_BUDGET_MIB", "0"}}, {}, 2, "KEEL_READ_BUDGET_MIB"},
     {{{"KEEL_NPU_STRICT", "yes"}}, {}, 2, "KEEL_NPU_STRICT"},

@@ -17,6 +17,7 @@
 namespace keel::npu {
 namespace {
 
+constexpr const char* kPresetVariable = "KEEL_NPU_PRESET";
 constexpr const char* kDefaultPreset = "ascend910b1";
 constexpr uint64_t kMostBytes = uint64_t{1} << 20;
 constexpr int64_t kKiB = 1024;
@@ -165,6 +166,18 @@ void read_links(Reader& reader, Preset& p) {
   p.network_latency_ns = reader.integer("network_latency_ns", 0, 1000000000);
 }
 
+// The devices' memory is that of the default preset, so that a wrong variable is an error also
+// where a session names a preset of its own: the error has to say which of the two it means.
+Preset load_default_preset() {
+  const auto named = environment_text(kPresetVariable);
+  if (!named) return load_preset(kDefaultPreset);
+  try {
+    return load_preset(*named);
+  } catch (const Error& error) {
+    throw error.with_context(kPresetVariable);
+  }
+}
+
 double multiply_adds_per_ns(const Preset& p) {
   return static_cast<double>(p.cube_m * p.cube_n * p.cube_k * p.cube_cores) * p.clock_ghz();
 }
@@ -252,8 +265,7 @@ std::vector<std::string> preset_names() {
 }
 
 std::shared_ptr<const Preset> default_preset() {
-  static const auto preset = std::make_shared<const Preset>(
-      load_preset(environment_text("KEEL_NPU_PRESET").value_or(kDefaultPreset)));
+  static const auto preset = std::make_shared<const Preset>(load_default_preset());
   return preset;
 }
 

@@ -17,29 +17,31 @@ struct Variable {
   const char* about;
   // Throws keel::Error for the value that is set.
   void (*check)(const std::string& name);
+  bool of_training = false;  // checked by each training: see check_training_environment
 };
 
 void is_any(const std::string&) {}
 void is_count(const std::string& name) { keel::environment_integer(name, 1); }
-void is_step(const std::string& name) { keel::environment_integer(name, 0); }
 void is_seconds(const std::string& name) { keel::environment_integer(name, 1, 7200); }
 void is_descriptor(const std::string& name) {
   keel::environment_integer(name, 0, std::numeric_limits<int>::max());
 }
-void is_number(const std::string& name) {
-  keel::parse_number(keel::environment_text(name).value_or(""), name);
-}
 void is_on_or_off(const std::string& name) { keel::environment_choice(name, {"0", "1"}); }
 
-// A variable is wrong in itself, or the job is wrong because of it: errors name the variable that
-// is to be changed.
-void is_of_job(const std::string& name) {
-  keel::check_job_variable(name);
+// Runs a reader of several variables: its errors name the one that is to be changed.
+template <class Read>
+void check_own(const std::string& name, Read read) {
   try {
-    static_cast<void>(keel::read_join_options(keel::read_job_environment().place));
+    static_cast<void>(read());
   } catch (const keel::Error& error) {
     if (error.info().op == name) throw;
   }
+}
+
+// A variable is wrong in itself, or the job is wrong because of it.
+void is_of_job(const std::string& name) {
+  keel::check_job_variable(name);
+  check_own(name, [] { return keel::read_join_options(keel::read_job_environment().place); });
 }
 
 constexpr Variable kVariables[] = {
@@ -70,23 +72,27 @@ constexpr Variable kVariables[] = {
     {"PROFILING_MODE", "true: a profile, where no flag says anything of one; false",
      [](const std::string& name) {
        keel::environment_choice(name, {"true", "false"});
-     }},
+     },
+     true},
     {"PROFILING_OPTIONS", "JSON: what the profile of PROFILING_MODE holds",
      [](const std::string& name) {
        keel::npu::parse_profiling_options(keel::environment_text(name).value_or("{}"), name);
-     }},
-    {"STEP_NOW", "steps done before, of a training with --accelerate-train-mode by steps", is_step},
-    {"TOTAL_STEP", "steps of all of it", is_count},
-    {"LOSS_NOW", "the loss before, of one with --accelerate-train-mode by the loss", is_number},
-    {"TARGET_LOSS", "what it is to come to, where --target-loss says nothing", is_number},
+     },
+     true},
+    {"STEP_NOW", "steps done before, of a training with --accelerate-train-mode by steps",
+     [](const std::string& name) { check_own(name, keel::step_now_in_environment); }, true},
+    {"TOTAL_STEP", "steps of all of it",
+     [](const std::string&) { keel::total_step_in_environment(); }, true},
+    {"LOSS_NOW", "the loss before, of one with --accelerate-train-mode by the loss",
+     [](const std::string&) { keel::loss_now_in_environment(); }, true},
+    {"TARGET_LOSS", "what it is to come to, where --target-loss says nothing",
+     [](const std::string&) { keel::target_loss_in_environment(); }, true},
     {"KEEL_LOG", "trace, debug, info, warn (usual), error or off: what the log shows",
      [](const std::string&) { static_cast<void>(keel::log_level_in_environment()); }},
     {"KEEL_READ_BUDGET_MIB", "memory that a file may take, where --read-budget says nothing (256)",
      is_count},
     {"KEEL_NPU_PRESET", "the NPU to model, where --preset says nothing (ascend910b1)",
-     [](const std::string& name) {
-       keel::npu::load_preset(keel::environment_text(name).value_or("ascend910b1"));
-     }},
+     [](const std::string&) { static_cast<void>(keel::npu::default_preset()); }},
     {"KEEL_NPU_MEMORY_MIB", "memory of each modelled device (the preset's)", is_count},
     {"KEEL_NPU_STRICT", "1: every copy is real and checked; 0", is_on_or_off},
     {"KEEL_ISA",
@@ -113,6 +119,13 @@ std::vector<EnvironmentRow> read_environment_table() {
     rows.push_back(std::move(row));
   }
   return rows;
+}
+
+void check_training_environment() {
+  for (const Variable& variable : kVariables) {
+    if (variable.of_training && keel::environment_text(variable.name))
+      variable.check(variable.name);
+  }
 }
 
 }  // namespace keel_cli

@@ -19,6 +19,10 @@ struct EnvironmentRow {
 // Reads each variable with the reader of whoever uses it.
 std::vector<EnvironmentRow> read_environment_table();
 
+// Throws the error of the first variable about a training (its profile, how far it is) that is set
+// to what is no value of it, whether or not this training would read it.
+void check_training_environment();
+
 }  // namespace keel_cli
 
 #endif  // KEEL_EXAMPLES_CLI_CONFIG_ENVIRONMENT_TABLE_H
