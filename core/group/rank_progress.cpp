@@ -29,6 +29,7 @@ std::string load(const std::atomic<uint64_t> (&from)[count]) {
 
 void RankProgress::begin(const std::string& reduction) noexcept {
   store(reduction, name);
+  collective_step.store(step.load(std::memory_order_relaxed), std::memory_order_relaxed);
   collective.fetch_add(1, std::memory_order_release);
 }
 
@@ -48,9 +49,13 @@ std::string to_string(const RankProgress& progress) {
   const int64_t collective = progress.collective.load(std::memory_order_acquire);
   const int64_t step = progress.step.load(std::memory_order_relaxed);
   if (collective == 0) return "before its first collective";
-  const std::string name = load(progress.name);
-  return (step > 0 ? "in step " + std::to_string(step) + ", " : "") + "at " + printable(name, 64) +
-         " (collective " + std::to_string(collective) + ")";
+  const int64_t reached = progress.collective_step.load(std::memory_order_relaxed);
+  const std::string where =
+      printable(load(progress.name), 64) + " (collective " + std::to_string(collective) + ")";
+  if (step == 0) return "at " + where;
+  const std::string in_step = "in step " + std::to_string(step) + ", ";
+  if (reached == step) return in_step + "at " + where;
+  return in_step + "behind " + where + (reached > 0 ? " of step " + std::to_string(reached) : "");
 }
 
 }  // namespace keel

@@ -20,6 +20,7 @@ struct RankProgress {
 
   std::atomic<int64_t> step{0};                 // the one that is under way; 0: none has begun
   std::atomic<int64_t> collective{0};           // reductions begun
+  std::atomic<int64_t> collective_step{0};      // the step of the last one; 0: before any
   std::atomic<uint64_t> name[kNameWords] = {};  // of the last one, its first characters
 
   std::atomic<uint64_t> checkpoint[kPathWords] = {};  // the newest file to go on from
@@ -32,7 +33,8 @@ struct RankProgress {
 };
 static_assert(std::atomic<int64_t>::is_always_lock_free);
 
-// "in step 5, at bucket1 (collective 14)"; "before its first collective".
+// "in step 5, at bucket1 (collective 14)"; before the first one of a step "in step 6, behind
+// bucket1 (collective 14) of step 5"; "before its first collective".
 KEEL_API std::string to_string(const RankProgress& progress);
 
 }  // namespace keel

@@ -101,7 +101,7 @@ judge() {
   line=$(grep "^keel: error: rank $1 was $2" "$case/err" | grep -v 'this rank was' | head -n 1)
   [ "$lines" -ge 1 ] && [ -n "$line" ] || { echo "no line of the launcher"; return; }
   [ "$(grep "^keel: error: rank $1 was $2" "$case/err" | grep -vc 'this rank was')" = 1 ] || { echo "several lines of the launcher"; return; }
-  [[ $line =~ (before its first collective|in step [0-9]+, at .+ \(collective [0-9]+\)| at .+ \(collective [0-9]+\)) ]] ||
+  [[ $line =~ (before its first collective|in step [0-9]+, (at|behind) .+ \(collective [0-9]+\)| at .+ \(collective [0-9]+\)) ]] ||
     { echo "neither step nor bucket: $line"; return; }
   [ -z "$had" ] || [[ $line == *"the last checkpoint is $case/saved/step-"* ]] || [ "${4:-}" = maybe ] ||
     { echo "no path of the checkpoint: $line"; return; }

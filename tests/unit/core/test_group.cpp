@@ -341,8 +341,8 @@ TEST_CASE("group: a rank that does not come to a collective is named") {
   for (const int rank : {0, 2}) {
     const std::string& error = errors[static_cast<size_t>(rank)];
     CHECK_MESSAGE(contains(error,
-                           "HCCL_EXEC_TIMEOUT: rank 1 is still in step 2, at gradients "
-                           "(collective 1)"),
+                           "HCCL_EXEC_TIMEOUT: rank 1 is still in step 2, behind gradients "
+                           "(collective 1) of step 1"),
                   error);
     CHECK_MESSAGE(contains(error, "this rank was in step 2, at gradients (collective 2)"), error);
   }
