@@ -157,6 +157,9 @@ TEST_CASE("ranks: a flag of one rank alone is named before the first step") {
   const TempFolder files;
   const std::pair<std::string, std::string> rules[] = {
       {"--checkpoint $1/checkpoints", "CHECKPOINT_DIVERGED(rank 0 off, rank 1 on)"},
+      {"--save $1/states", "SAVE_DIVERGED(rank 0 off, rank 1 on)"},
+      {"--metrics $1/metrics", "METRICS_DIVERGED(rank 0 off, rank 1 on)"},
+      {"--summary $1/summary", "SUMMARY_DIVERGED(rank 0 off, rank 1 on)"},
       {"--loop-size 7", "LOOP_SIZE_DIVERGED(rank 0 100, rank 1 7)"},
       {"--save-best $1/best", "SAVE_BEST_DIVERGED(rank 0 off, rank 1 on)"},
       {"--keep-best", "KEEP_BEST_DIVERGED(rank 0 off, rank 1 on)"},

@@ -1,6 +1,8 @@
 #include "cli/train/same_training.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/core.h>
@@ -63,6 +65,21 @@ keel::Fingerprint between_steps(const TrainFlags& flags) {
                                   : "none"}};
 }
 
+// Returns which files the ranks ask for. Rank 0 writes them and may be asked alone; what another
+// rank alone asks for would be dropped without a word.
+keel::Fingerprint written_files(keel::Group& group, const TrainFlags& flags) {
+  const std::pair<const char*, bool> files[] = {{"save", !flags.save.empty()},
+                                                {"metrics", !flags.metrics.empty()},
+                                                {"summary", !flags.summary.empty()}};
+  std::string own;
+  for (const auto& [name, asked] : files) own += asked ? '1' : '0';
+  const std::string of_first = group.all_gather(own).at(0);
+  keel::Fingerprint written;
+  for (size_t i = 0; i < own.size(); ++i)
+    written[files[i].first] = on_or_off(files[i].second || of_first.at(i) == '1');
+  return written;
+}
+
 }  // namespace
 
 void require_same_training(keel::Group& group, const TrainFlags& flags,
@@ -89,6 +106,7 @@ void require_same_training(keel::Group& group, const TrainFlags& flags,
       {"start_step", std::to_string(flags.resume ? flags.resume->step() : 0)}};
   own.merge(between_steps(flags));
   keel::require_equal_fingerprints(group, own);
+  keel::require_equal_fingerprints(group, written_files(group, flags));
 }
 
 void take_states_of_first_rank(keel::Group& group, keel::Session& session) {

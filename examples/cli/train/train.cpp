@@ -46,6 +46,16 @@
 namespace keel_cli {
 namespace {
 
+void require_writable_files(const TrainFlags& flags) {
+  require_writable("--summary", flags.summary);
+  require_writable("--save", flags.save);
+  require_writable("--save-best", flags.judging.save_best);
+  // Written line by line: pipes and devices will do.
+  std::error_code unknown;
+  if (!std::filesystem::is_other(flags.metrics, unknown))
+    require_writable("--metrics", flags.metrics);
+}
+
 // Once there are steps behind a training, no error takes them away: each is told of at once, the
 // rest that was asked for is still done, and the command fails in the end.
 class TrainRun {
@@ -56,15 +66,7 @@ class TrainRun {
         group_(group->size() > 1 ? group : nullptr),
         threads_(flags.threads),
         notices_(flags.is_first_rank()) {
-    require_writable("--summary", flags.summary);
-    if (flags.is_first_rank()) {
-      require_writable("--save", flags.save);
-      require_writable("--save-best", flags.judging.save_best);
-    }
-    // Written line by line: pipes and devices will do.
-    std::error_code unknown;
-    if (!std::filesystem::is_other(flags.metrics, unknown))
-      require_writable("--metrics", flags.metrics);
+    if (flags.is_first_rank()) require_writable_files(flags);
     device_options_ = device_options(flags);
     if (!flags.init.empty()) init_.emplace("--init", flags.init);
     if (init_ && !flags.allow_non_finite)
@@ -176,7 +178,7 @@ class TrainRun {
     if (flags_.resume)
       forgotten = judge.resume_best(flags_.resume->metadata(), flags_.resume->path());
     // It cuts what is in the file, so all that may fail before the first step comes first.
-    MetricsFile metrics(flags_.metrics, /*steps_done=*/session.step(),
+    MetricsFile metrics(flags_.is_first_rank() ? flags_.metrics : "", /*steps_done=*/session.step(),
                         {.on_failure = [&](const keel::Error& error) { notices_.report(error); },
                          .on_closed_pipe =
                              [&] {
@@ -468,7 +470,7 @@ class TrainRun {
     if (model_.made.valid() && !flags_.quiet && !outcome_.report.cancelled) {
       notices_.attempt([&] { progress.lines(task_->picture(session.run({model_.made})[0])); });
     }
-    if (!flags_.summary.empty()) {
+    if (!flags_.summary.empty() && flags_.is_first_rank()) {
       outcome_.errors = notices_.errors();
       outcome_.warnings = notices_.warnings();
       notices_.attempt([&] { write_summary(flags_, outcome_, trainer); });

@@ -14,6 +14,7 @@
 
 #include "cli/base/output_files.h"
 #include "cli/base/pass_flags.h"
+#include "cli/config/environment_table.h"
 #include "cli/train/flag_reader.h"
 
 namespace keel_cli {
@@ -330,13 +331,6 @@ void require_for_ranks(const CommandLine& line, const TrainFlags& flags) {
   if (flags.dump.on()) refuse("--enable-dump", "is about a training on one rank");
 }
 
-// The others compute the same, write nothing and say nothing but errors.
-void leave_to_first_rank(TrainFlags& flags) {
-  flags.quiet = true;
-  flags.summary.clear();
-  flags.metrics.clear();
-}
-
 }  // namespace
 
 std::shared_ptr<const keel::DeviceOptions> device_options(const TrainFlags& flags) {
@@ -461,6 +455,7 @@ TrainFlags read_train_flags(const CommandLine& line, const keel::Group& group) {
   flags.device = read_device(line);
   keel::device(flags.device, {});  // an error if the flag or the environment names none
   flags.config = {line.config_file(), line.config_flags()};
+  check_training_environment();
   flags.profile = read_profile_flags(line, flags.backend);
   require_own_files(line, flags, line.text("data").value_or(kDigits));
   if (const auto resume = line.text("resume")) flags.resume = read_saved_run(*resume);
@@ -512,7 +507,8 @@ TrainFlags read_train_flags(const CommandLine& line, const keel::Group& group) {
   keel::require_dump(flags.dump, keel::backend(flags.backend), options.get());
   flags.micro_shards = read_micro_shards(line, flags);
   if (group.size() > 1) require_for_ranks(line, flags);
-  if (!flags.is_first_rank()) leave_to_first_rank(flags);
+  // The others compute the same, write nothing and say nothing but errors.
+  if (!flags.is_first_rank()) flags.quiet = true;
   return flags;
 }
 
