@@ -133,16 +133,22 @@ class HeaderParser {
   void parse_member() {
     const std::string key = quoted();
     expect(':');
-    if (key == "descr" && !descr_) {
+    const auto once = [&](bool had) {
+      if (had) fail("the key '" + key + "' stands here twice");
+    };
+    if (key == "descr") {
+      once(descr_.has_value());
       if (text_.substr(at_).find_first_not_of(" \t") != std::string_view::npos && take('[')) {
         fail("structured arrays are not supported");
       }
       descr_ = quoted();
-    } else if (key == "fortran_order" && !order_) {
+    } else if (key == "fortran_order") {
+      once(order_.has_value());
       const bool yes = take_word("True");
       if (!yes && !take_word("False")) fail("expected True or False");
       order_ = yes;
-    } else if (key == "shape" && !dims_) {
+    } else if (key == "shape") {
+      once(dims_.has_value());
       dims_ = tuple();
     } else {
       fail("unexpected key '" + key + "'");
@@ -182,14 +188,15 @@ Header read_header(const Source& source) {
     refuse(source.name, "this is no .npy file: it does not begin with \\x93NUMPY");
   }
   const int major = start[6];
-  if ((major != 1 && major != 2) || start[7] != 0) {
+  // 3.0 is 2.0 with a header in UTF-8; what is read of one is ASCII in either.
+  if (major < 1 || major > 3 || start[7] != 0) {
     throw Error({.op = source.name,
-                 .expected = "format version 1.0 or 2.0",
+                 .expected = "format version 1.0, 2.0 or 3.0",
                  .got = std::to_string(major) + "." + std::to_string(start[7])});
   }
   const size_t preamble = major == 1 ? 10 : 12;
   size_t length = size_t{start[8]} | size_t{start[9]} << 8;
-  if (major == 2) length |= size_t{start[10]} << 16 | size_t{start[11]} << 24;
+  if (major > 1) length |= size_t{start[10]} << 16 | size_t{start[11]} << 24;
   if (available < preamble || length > source.size - preamble)
     refuse(source.name, "the file ends inside its header");
   if (length > kMaxHeaderBytes)

@@ -1,4 +1,4 @@
-// .npy files (NumPy's format): reads versions 1.0 and 2.0, writes 1.0, little endian, C order. f2
+// .npy files (NumPy's format): reads versions 1.0 to 3.0, writes 1.0, little endian, C order. f2
 // f4 f8 i4 i8 u1 and b1 become f16 f32 f64 i32 i64 u8 and bool; Fortran order and big endian are
 // converted. Everything is checked before memory is allocated. Pure functions but for the file; any
 // thread.

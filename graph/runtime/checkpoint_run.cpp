@@ -6,11 +6,11 @@
 #include <pthread.h>
 #include <utility>
 
-#include "keel/core/base/checked.h"
 #include "keel/core/base/log.h"
 #include "keel/core/base/thread.h"
 #include "keel/core/tensor/finite.h"
 #include "keel/graph/runtime/checkpoint_files.h"
+#include "keel/graph/runtime/next_multiple.h"
 #include "keel/graph/runtime/safetensors.h"
 
 namespace keel {
@@ -116,8 +116,7 @@ std::string CheckpointRun::file_of_best() const {
 
 int64_t CheckpointRun::next(int64_t step, int64_t target) const {
   if (!on() || options_->every_n_steps == 0) return target;
-  return std::min(
-      target, checked_mul(step / options_->every_n_steps + 1, options_->every_n_steps, "steps"));
+  return std::min(target, next_multiple(step, options_->every_n_steps));
 }
 
 bool CheckpointRun::time_is_up() const {

@@ -15,6 +15,7 @@
 #include "keel/graph/runtime/checkpoint_files.h"
 #include "keel/graph/runtime/checkpoint_run.h"
 #include "keel/graph/runtime/named_hook_run.h"
+#include "keel/graph/runtime/next_multiple.h"
 #include "keel/graph/runtime/numerics_check.h"
 #include "keel/graph/runtime/rank_states.h"
 #include "keel/graph/runtime/session_state.h"
@@ -25,9 +26,6 @@
 
 namespace keel {
 namespace {
-
-// The first multiple of `n` behind `step`.
-int64_t next_multiple(int64_t step, int64_t n) { return checked_mul(step / n + 1, n, "steps"); }
 
 // Returns the step at which the next launch has to end at the latest.
 int64_t next_stop(const TrainOptions& options, int64_t step, int64_t target) {
@@ -539,8 +537,10 @@ std::vector<int64_t> Trainer::launch(bool fast, StepDump& dump, const Checkpoint
     return flagged;
   } catch (...) {
     if (dumped) dump.end(false);
-    // An error of the launch was told by it; of a callback's the others know by the vote that it
-    // led to, which in the last step of a launch is none.
+    // What fails in the launch itself is told the other parties there, and a callback that fails
+    // makes this party vote for the end. Behind the last step of a launch there is no vote: the
+    // parties have left with their steps done, and fit() has to tell the others of the callback's
+    // error.
     add(runs.failed_report());
     throw;
   }

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "keel/core/base/checked.h"
 #include "keel/core/base/printable.h"
+#include "keel/graph/runtime/next_multiple.h"
 #include "keel/graph/runtime/session_state.h"
 
 namespace keel {
@@ -66,7 +66,7 @@ void ValidationRun::keep(SessionState& session, const Cursor& cursor) {
 
 int64_t ValidationRun::next(int64_t step, int64_t target) const {
   if (options_ == nullptr) return target;
-  return std::min(target, checked_mul(step / period_ + 1, period_, "steps"));
+  return std::min(target, next_multiple(step, period_));
 }
 
 bool ValidationRun::due(int64_t step, int64_t target) const {

@@ -76,6 +76,15 @@ TEST_CASE("config: a file trains as the same flags do and the summary names the 
   CHECK(of_file["launches"] == 3);
 }
 
+TEST_CASE("config: a number is the same however it is written") {
+  const Config config(R"({"batch": 2e1, "steps": 3.0, "lr": 25e-2})");
+  const json summary = config.summary();
+  CHECK(summary["batch"] == 20);
+  CHECK(summary["steps"] == 3);
+  CHECK(summary["lr"] == 0.25);
+  check_refused(R"({"batch": 15e-1})", kWrongArgument, {"--batch: expected an integer", "'1.5'"});
+}
+
 TEST_CASE("config: a flag on the command line wins over the file") {
   const Config config(R"({"steps": 12, "batch": 20, "loop-size": "auto"})");
   const json summary = config.summary({"--steps=3", "--loop-size", "2"});

@@ -77,6 +77,8 @@ struct Takes {
 // Returns a number or a text as the command line would have it; nothing for other types.
 std::optional<std::string> word_of(const keel::JsonView& value, const Takes& takes) {
   const keel::Json& json = value.json();
+  // 1e2 is 100, which a flag that counts takes, and not 100.0.
+  if (takes.number && json.is_number_float()) return keel::format_double(json.get<double>());
   if (takes.number && json.is_number()) return keel::write_json(json);
   if (takes.boolean && json.is_boolean()) return json.get<bool>() ? "true" : "false";
   if (takes.object && json.is_object()) return keel::write_json(json);

@@ -208,7 +208,7 @@ TEST_CASE("a file cut anywhere or with any byte changed is read or refused clean
     }
   }
   CHECK(contains(error_of("PK\3\4 this is a zip"), "no .npy file"));
-  CHECK(contains(error_of(file("{}", "", 3)), "expected format version 1.0 or 2.0, got 3.0"));
+  CHECK(contains(error_of(file("{}", "", 4)), "expected format version 1.0, 2.0 or 3.0, got 4.0"));
   std::string long_header = file("{}", "", 2);
   long_header[10] = 1;  // 65538 bytes
   CHECK(contains(error_of(long_header), "ends inside its header"));
