@@ -252,7 +252,8 @@ mismatches() {
   local -a flags=("--model mlp" "--seed 7" "--lr 0.25" "--batch 10" "--micro-shards 8" "--steps 30" "--loop-size 7"
     "--backend cpu" "--optimizer adam" "--checkpoint $work/c" "--save-best $work/b" "--keep-best" "--patience 1"
     "--stop-at 0.25" "--stop-at 0.25 --metric loss" "--validation 20" "--eval-every 2" "--fail-on-nan"
-    "--data-sink off --loop-size 1" "--schedule cosine" "--precision mixed_bf16")
+    "--data-sink off --loop-size 1" "--schedule cosine" "--precision mixed_bf16"
+    "--save $work/s" "--metrics $work/m" "--summary $work/y")
   [ -z "$small" ] || flags=("${flags[@]:0:3}")
   local flag own
   for flag in "${flags[@]}"; do
