@@ -193,6 +193,14 @@ class Compiler {
     return finish(optimise(host_step()), std::move(placement));
   }
 
+  std::vector<std::string> names_of_fetches() {
+    if (request_.queue) request_.step.input_types = input_types(request_.step, *request_.queue);
+    const auto graph = optimise(step(), "decompose");
+    std::vector<std::string> names;
+    for (const Value& output : graph->outputs()) names.push_back(full_name(output.node()));
+    return names;
+  }
+
  private:
   void refuse_training_for_inference() const {
     if (!precision_.mode->for_inference || request_.step.update.empty()) return;
@@ -268,8 +276,8 @@ class Compiler {
     return graph;
   }
 
-  // Runs the passes of the table that go from graph to graph.
-  std::unique_ptr<Graph> optimise(std::unique_ptr<Graph> graph) {
+  // Runs the passes of the table that go from graph to graph, up to the one named, or all.
+  std::unique_ptr<Graph> optimise(std::unique_ptr<Graph> graph, std::string_view last = "") {
     PassContext context{.supports = supports_,
                         .precision = precision_,
                         .placement = request_.placement,
@@ -281,6 +289,7 @@ class Compiler {
       if (result == nullptr && !pass.may_be_disabled()) continue;
       if (result != nullptr) graph = std::move(result);
       passed(*graph, pass.name);
+      if (pass.name == last) break;
     }
     precision_report_ = std::move(context.precision_report);
     fuse_report_ = std::move(context.fuse_report);
@@ -321,6 +330,17 @@ class Compiler {
 const char* name_of(LoopKind kind) noexcept {
   static constexpr const char* kNames[] = {"device", "host", "none"};
   return kNames[static_cast<size_t>(kind)];
+}
+
+QueueSource source_of(const DeviceQueue& queue) {
+  QueueSource source{queue.name(), queue.spec(), {}};
+  for (const ResidentField& resident : queue.resident()) source.resident.push_back(resident.field);
+  return source;
+}
+
+std::vector<std::string> names_of_fetches(Device device, CompileRequest request) {
+  const ComputeThreads threads(request.threads);
+  return Compiler(device, std::move(request)).names_of_fetches();
 }
 
 Compiled compile(Device device, CompileRequest request) {

@@ -60,6 +60,14 @@ struct Compiled {
 // naming both.
 Compiled compile(Device device, CompileRequest request);
 
+// Returns what a queue hands over, for a request.
+QueueSource source_of(const DeviceQueue& queue);
+
+// Returns the full names of the nodes that give the fetches of the request's step when what the
+// backend lacks has been decomposed, one for each fetch. Throws Error for such a step as compile()
+// does.
+std::vector<std::string> names_of_fetches(Device device, CompileRequest request);
+
 }  // namespace keel
 
 #endif  // KEEL_GRAPH_RUNTIME_COMPILE_H

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <filesystem>
 #include <string_view>
 #include <system_error>
 #include <unistd.h>
@@ -57,18 +58,28 @@ DumpSteps::Range range_in(std::string_view set, const std::string& from) {
   throw Error({.op = "dump", .argument = argument, .expected = expected, .got = got, .kind = kind});
 }
 
-void require_folder(const std::string& path) {
-  if (path.empty()) {
-    refuse("dump_path", "a folder that exists and may be written to", "none",
-           ErrorKind::kInvalidArgument);
+// Returns the folder, or the nearest around it that is there, in which the missing ones are to be.
+std::string standing_folder(const std::string& path) {
+  std::filesystem::path at = path;
+  std::error_code unknown;
+  while (!std::filesystem::exists(at, unknown) && !unknown) {
+    if (!at.has_parent_path()) return ".";
+    at = at.parent_path();
   }
+  return at.string();
+}
+
+void require_folder(const std::string& path) {
+  const std::string expected = "a folder that may be read and written";
+  if (path.empty()) refuse("dump_path", expected, "none", ErrorKind::kInvalidArgument);
+  const std::string there = standing_folder(path);
   struct stat status {};
-  int problem = ::stat(path.c_str(), &status) != 0 ? errno : 0;
+  int problem = ::stat(there.c_str(), &status) != 0 ? errno : 0;
   if (problem == 0 && !S_ISDIR(status.st_mode)) problem = ENOTDIR;
-  if (problem == 0 && ::access(path.c_str(), R_OK | W_OK | X_OK) != 0) problem = errno;
+  if (problem == 0 && ::access(there.c_str(), R_OK | W_OK | X_OK) != 0) problem = errno;
   if (problem == 0) return;
-  refuse("dump_path", "a folder that exists and may be read and written",
-         path + " (" + std::generic_category().message(problem) + ")", ErrorKind::kFailed);
+  refuse("dump_path", expected, path + " (" + std::generic_category().message(problem) + ")",
+         ErrorKind::kFailed);
 }
 
 }  // namespace

@@ -41,14 +41,16 @@ enum class DumpDebugMode : uint8_t { kAicoreOverflow, kAtomicOverflow, kAll };
 struct DumpOptions {
   bool enable_dump = false;
   bool enable_dump_debug = false;
-  // A folder that exists and may be written to. What is written lies in
-  // path/TIME/DEVICE/MODEL/PROGRAM/STEP, which is made with the first file.
+  // A folder that may be written to; it is made where it is missing. What is written lies in
+  // path/TIME/DEVICE/MODEL/PROGRAM/STEP. Both are made with the first file.
   std::string path;
 
   // These are of enable_dump.
   DumpSteps steps = {};
   DumpMode mode = DumpMode::kOutput;
-  std::vector<std::string> layers = {};  // names of nodes, "hidden1/matmul"; empty: all
+  // Names of the graph's nodes, "hidden1/matmul"; empty: all. One that the backend runs in parts
+  // means the part that gives its value, "loss" for instance "loss/div".
+  std::vector<std::string> layers = {};
   DumpData data = DumpData::kTensor;
   // These are of enable_dump_debug. `overflow`: a fetch of rank 0 that is not 0 in steps whose
   // overflow the training deals with, as where loss scaling skips an update: they are steps with
@@ -75,8 +77,8 @@ KEEL_API std::vector<std::string> parse_dump_layer(const std::string& text,
 KEEL_API DumpData parse_dump_data(const std::string& text, const std::string& from);
 KEEL_API DumpDebugMode parse_dump_debug_mode(const std::string& text, const std::string& from);
 
-// Throws Error where both are enabled, where the folder is none, is missing or may not be read and
-// written, and where the backend has no such debug mode, saying what it has.
+// Throws Error where both are enabled, where the folder is none, or it or where it is to be made
+// may not be read and written, and where the backend has no such debug mode, saying what it has.
 KEEL_API void require_dump(const DumpOptions& dump, const Backend& backend,
                            const DeviceOptions* options);
 

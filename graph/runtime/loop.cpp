@@ -49,12 +49,6 @@ int64_t elements_ahead(const DeviceQueue& queue) {
   return counters.enqueued - counters.dequeued;
 }
 
-QueueSource source_of(const DeviceQueue& queue) {
-  QueueSource source{queue.name(), queue.spec(), {}};
-  for (const ResidentField& resident : queue.resident()) source.resident.push_back(resident.field);
-  return source;
-}
-
 }  // namespace
 
 // ---- LoopReport

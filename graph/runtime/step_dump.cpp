@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 
 #include "keel/core/base/csv.h"
-#include "keel/core/base/environment.h"
 #include "keel/core/base/file.h"
 #include "keel/core/base/json.h"
 #include "keel/core/device/float_status.h"
@@ -24,7 +23,6 @@ namespace fs = std::filesystem;
 
 // File systems take names of 255 bytes; op, place and ending stand beside it.
 constexpr size_t kLongestName = 120;
-constexpr size_t kNearNames = 5;
 
 // Letters, digits, '.', '_' and '-' stay; everything else, as the '/' of scopes, becomes '_', and
 // so does a '.' in front, which would hide the file.
@@ -55,6 +53,16 @@ std::string make_own_folder(const std::string& path) {
     if (problem) throw Error({.op = name, .message = "cannot be made: " + problem.message()});
     name = path + "_" + std::to_string(i);
   }
+}
+
+// Makes a folder and returns those that were not there before it, the innermost first.
+std::vector<fs::path> make_missing(const std::string& path) {
+  std::vector<fs::path> missing;
+  std::error_code unknown;
+  for (fs::path at = path; !at.empty() && !fs::exists(at, unknown); at = at.parent_path())
+    missing.push_back(at);
+  make_folder(path);
+  return missing;
 }
 
 // NumPy has no bf16, and f32 holds each of its values.
@@ -128,46 +136,10 @@ Error in_words(const std::exception_ptr& failure) {
   }
 }
 
-// Returns what the user may have meant: nodes of a scope or an op of that name, or of nearly that
-// name.
-std::string near_names(const std::string& layer, const std::vector<std::string>& names) {
-  std::vector<std::string> near;
-  for (const std::string& name : names) {
-    if (!name.starts_with(layer + "/") && !name.ends_with("/" + layer)) continue;
-    if (std::find(near.begin(), near.end(), name) == near.end()) near.push_back(name);
-  }
-  if (near.empty()) {
-    const std::string fix = did_you_mean(layer, names);
-    return fix.empty() ? "without dump_layer all are dumped, and named" : fix;
-  }
-  std::string text = "it may be";
-  for (size_t i = 0; i < std::min(near.size(), kNearNames); ++i)
-    text += (i == 0 ? " " : ", ") + near[i];
-  return text + (near.size() > kNearNames ? " ..." : "");
-}
-
 }  // namespace
 
-void require_dump_layers(const DumpOptions& options, const std::vector<std::string>& names) {
-  if (names.empty()) {
-    throw Error({.op = "dump",
-                 .argument = "enable_dump",
-                 .message = "this backend does not show the ops that it runs",
-                 .kind = ErrorKind::kInvalidArgument});
-  }
-  for (const std::string& layer : options.layers) {
-    if (std::find(names.begin(), names.end(), layer) != names.end()) continue;
-    throw Error({.op = "dump",
-                 .argument = "dump_layer",
-                 .expected = "names of nodes that are computed",
-                 .got = layer,
-                 .fix = near_names(layer, names),
-                 .kind = ErrorKind::kInvalidArgument});
-  }
-}
-
-StepDump::StepDump(const DumpOptions& options, const Device& device)
-    : options_(options), device_(device.index()), ended_(!options.on()) {}
+StepDump::StepDump(const DumpOptions& options, std::vector<std::string> ops, const Device& device)
+    : options_(options), ops_(std::move(ops)), device_(device.index()), ended_(!options.on()) {}
 
 StepDump::~StepDump() { discard_step(); }
 
@@ -199,7 +171,10 @@ void StepDump::attempt(Action action) noexcept {
 }
 
 void StepDump::open_step(int64_t step, int program) {
-  if (run_folder_.empty()) run_folder_ = make_own_folder(options_.path + "/" + time_now());
+  if (run_folder_.empty()) {
+    made_ = make_missing(options_.path);
+    run_folder_ = make_own_folder(options_.path + "/" + time_now());
+  }
   const std::string parent = run_folder_ + "/" + std::to_string(device_) + "/" +
                              in_file_name(options_.model_name) + "/" + std::to_string(program);
   step_folder_ = parent + "/" + std::to_string(step);
@@ -223,9 +198,10 @@ void StepDump::discard_step() noexcept {
   fs::remove_all(unfinished_, ignored);
   unfinished_.clear();
   if (steps_ != 0) return;
-  // Without a step there is no folder at all.
+  // Without a step there is no folder at all; in one that was made for it others may have files.
   fs::remove_all(run_folder_, ignored);
   run_folder_.clear();
+  for (const fs::path& made : std::exchange(made_, {})) fs::remove(made, ignored);
 }
 
 void StepDump::begin(int64_t step, int program) {
@@ -248,8 +224,7 @@ void StepDump::end(bool done) {
 
 void StepDump::before(const OpRun& run) {
   ++shown_;
-  const std::vector<std::string>& layers = options_.layers;
-  chosen_ = layers.empty() || std::find(layers.begin(), layers.end(), run.name) != layers.end();
+  chosen_ = ops_.empty() || std::find(ops_.begin(), ops_.end(), run.name) != ops_.end();
   if (chosen_ && writes(DumpMode::kInput)) write(run, "input", run.inputs);
 }
 

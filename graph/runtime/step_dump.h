@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,14 +19,11 @@
 
 namespace keel {
 
-// Throws Error for a name in dump_layer that no op has, naming near ones, and where the device
-// shows no ops. `names`: those of the ops of all programs.
-void require_dump_layers(const DumpOptions& options, const std::vector<std::string>& names);
-
 class StepDump final : public OpObserver {
  public:
-  // REQUIRES options that require_dump takes, and that they outlive it.
-  StepDump(const DumpOptions& options, const Device& device);
+  // REQUIRES options that require_dump takes, and that they outlive it. `ops`: the names of those
+  // that are dumped (dump_layers.h); empty: all.
+  StepDump(const DumpOptions& options, std::vector<std::string> ops, const Device& device);
   ~StepDump() override;
 
   // Returns whether the step is to be executed op by op, shown to this.
@@ -63,11 +61,13 @@ class StepDump final : public OpObserver {
   bool writes(DumpMode one) const;
 
   const DumpOptions& options_;
+  const std::vector<std::string> ops_;
   const int device_;
+  std::vector<std::filesystem::path> made_;  // options_.path and around it; the innermost first
   std::string run_folder_;
   std::string step_folder_, unfinished_;  // of the step that is written; empty: none is
   int64_t shown_ = 0;                     // ops of that step
-  bool chosen_ = false;                   // whether the op that runs is one of dump_layer
+  bool chosen_ = false;                   // whether the op that runs is one of ops_
   std::string table_;                     // rows of its statistics
   int64_t steps_ = 0;
   bool ended_ = false;  // after a failure nothing more is written

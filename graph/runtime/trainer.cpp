@@ -14,6 +14,7 @@
 #include "keel/graph/runtime/checkpoint.h"
 #include "keel/graph/runtime/checkpoint_files.h"
 #include "keel/graph/runtime/checkpoint_run.h"
+#include "keel/graph/runtime/dump_layers.h"
 #include "keel/graph/runtime/named_hook_run.h"
 #include "keel/graph/runtime/next_multiple.h"
 #include "keel/graph/runtime/numerics_check.h"
@@ -54,6 +55,16 @@ class FitGuard {
  private:
   std::atomic<bool>& fitting_;
 };
+
+// Returns the ops that a dump writes of each step, and throws Error for layers that are none.
+// `unfused`: gives the loop of a phase, which is compiled for nothing but a dump.
+std::vector<std::string> ops_to_dump(const DumpOptions& dump, const SessionState& session,
+                                     bool has_fast, const std::function<Loop&(bool)>& unfused) {
+  if (!dump.enable_dump) return {};
+  std::vector<const Loop*> steps{&unfused(false)};
+  if (has_fast) steps.push_back(&unfused(true));
+  return dumped_ops(dump, session, steps);
+}
 
 constexpr const char* kSwitchedAt = "switched_at_step";  // in a saved file
 constexpr int64_t kMostSteps = int64_t{1} << 62;
@@ -291,7 +302,10 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
                     "one without", site);
   if (options.check_numerics != NumericsMode::kOff && agreement_ != nullptr)
     complain_of_fit("check_numerics", "off in a training with an agreement", "on", site);
-  StepDump dump(options.dump, session.device);
+  StepDump dump(options.dump,
+                ops_to_dump(options.dump, session, fast_ != nullptr,
+                            [&](bool fast) -> Loop& { return unfused(fast, site); }),
+                session.device);
   if (options.dump.enable_dump && options.dump.steps.next_behind(start) > target)
     log_warn("dump_step names no step of this training, which are " + std::to_string(start + 1) +
              " to " + std::to_string(target));
@@ -392,13 +406,8 @@ void Trainer::check_dump(const DumpOptions& dump, CallSite site) {
   const SessionState& session = session_.state("fit", site);
   try {
     require_dump(dump, session.device.backend(), session.options.device_options.get());
-    if (!dump.enable_dump) return;
-    std::vector<std::string> names = unfused(false, site).program().op_names();
-    if (fast_ != nullptr) {
-      const std::vector<std::string> more = unfused(true, site).program().op_names();
-      names.insert(names.end(), more.begin(), more.end());
-    }
-    require_dump_layers(dump, names);
+    ops_to_dump(dump, session, fast_ != nullptr,
+                [&](bool fast) -> Loop& { return unfused(fast, site); });
   } catch (const Error& error) {
     throw error.with_site(site);
   }

@@ -257,7 +257,7 @@ TEST_CASE("from-adapter: values and combinations that the adapter refuses") {
       {with(dump, {{"enable_dump_debug", true}}),
        {"--enable-dump is given as well", "enable_dump"}},
       {{{"enable_dump", true}}, {"--dump-path is not given"}},
-      {{{"enable_dump", true}, {"dump_path", "/nowhere/at/all"}}, {"/nowhere/at/all"}, kFailed},
+      {{{"enable_dump", true}, {"dump_path", "/dev/null/at/all"}}, {"/dev/null/at/all"}, kFailed},
       {with(dump, {{"dump_step", sets}}), {"at most 100 steps and ranges", "dump_step"}},
       {with(dump, {{"dump_step", "20-10"}}), {"expected ranges whose first step", "dump_step"}},
       {with(dump, {{"dump_step", "a"}}), {"--dump-step is dump_step"}},

@@ -173,19 +173,32 @@ TEST_CASE("dump: words that are wrong are refused before anything is written") {
   }
 }
 
-TEST_CASE("dump: a folder that is missing or none is refused") {
+TEST_CASE("dump: a folder that is none or cannot be made is refused") {
   const TempFolder folder;
   const std::string file = folder.write("file", "x");
   for (const char* flag : {"--enable-dump", "--enable-dump-debug"}) {
-    for (const bool missing : {true, false}) {
-      const ToolResult result = run_tool({"train", "--quiet", "--steps", "2", flag, "--dump-path",
-                                          missing ? folder.file("gone") : file});
+    for (const std::string& path : {file, file + "/below"}) {
+      const ToolResult result =
+          run_tool({"train", "--quiet", "--steps", "2", flag, "--dump-path", path});
       CHECK(result.exit_code == 1);
-      CHECK_MESSAGE(contains(result.err, "dump_path: expected a folder that exists"), result.err);
-      CHECK_MESSAGE(contains(result.err, missing ? "No such file" : "Not a directory"), result.err);
+      CHECK_MESSAGE(contains(result.err, "--dump-path: expected a folder"), result.err);
+      CHECK_MESSAGE(contains(result.err, "Not a directory"), result.err);
     }
   }
   CHECK(names_in(folder.path()) == Words{"file"});
+}
+
+TEST_CASE("dump: a folder that is missing is made with what is written in it") {
+  const TempFolder folder;
+  const Words words = {"--steps", "2", "--enable-dump", "--dump-path", folder.file("a/b")};
+  const ToolResult wrong =
+      run_tool(with({"train", "--quiet"}, with(words, {"--dump-layer", "matmull"})));
+  CHECK(wrong.exit_code == 2);
+  CHECK_MESSAGE(contains(wrong.err, "error: --dump-layer: expected names of nodes"), wrong.err);
+  CHECK(folder.empty());
+  const Trained run = train(with(words, {"--dump-layer", "matmul loss"}));
+  CHECK(run.summary.at("dump_folder").get<std::string>().starts_with(folder.file("a/b/")));
+  CHECK(run.summary.at("dumped_steps") == 2);
 }
 
 TEST_CASE("dump: where there is no room for a file the training goes on told at once and fails") {

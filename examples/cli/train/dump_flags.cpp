@@ -1,7 +1,9 @@
 #include "cli/train/dump_flags.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <string>
+#include <utility>
 
 namespace keel_cli {
 namespace {
@@ -22,13 +24,34 @@ void require_one_of(const CommandLine& line, const std::string& wanted,
   }
 }
 
+// Returns the text with the flag in place of the field of DumpOptions that it names.
+std::string with_flags(std::string text) {
+  for (const std::string name :
+       {"enable_dump_debug", "enable_dump", "dump_path", "dump_layer", "dump_debug_mode"}) {
+    const size_t at = text.find(name);
+    if (at == std::string::npos) continue;
+    std::string flag = "--" + name;
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    return text.replace(at, name.size(), flag);
+  }
+  return text;
+}
+
 }  // namespace
+
+void throw_in_dump_flags(const keel::Error& error) {
+  keel::ErrorInfo info = error.info();
+  info.op = with_flags(std::exchange(info.argument, {}));
+  info.fix = with_flags(info.fix);
+  info.site = {};
+  throw keel::Error(std::move(info));
+}
 
 void declare_dump_flags(CommandLine& line) {
   line.add("enable-dump", "", "write what each op computes in each step, below --dump-path");
   line.add("enable-dump-debug", "",
            "write the op that overflowed, in each step with overflow, below --dump-path");
-  line.add("dump-path", "DIR", "a folder that exists: DIR/TIME/DEVICE/MODEL/PROGRAM/STEP is made");
+  line.add("dump-path", "DIR", "the folder to write DIR/TIME/DEVICE/MODEL/PROGRAM/STEP in");
   line.add("dump-step", "0|5|10-20", "the steps of --enable-dump (all)");
   line.add("dump-mode", "input|output|all", "what it writes of an op (output)");
   line.add("dump-layer", "'NAME NAME'", "of which nodes (all)");
@@ -61,7 +84,7 @@ keel::DumpOptions read_dump_flags(const CommandLine& line) {
     require_one_of(line, "--enable-dump or --enable-dump-debug", {"dump-path"});
   else if (dump.path.empty())
     refuse(dump.enable_dump ? "enable-dump" : "enable-dump-debug", "--dump-path is not given",
-           "add --dump-path with a folder that exists");
+           "add --dump-path with a folder");
   return dump;
 }
 

@@ -369,7 +369,7 @@ class TrainRun {
       stop_if_unseen();
     };
     try {
-      outcome_.report = trainer.fit(options);
+      outcome_.report = in_dump_flags([&] { return trainer.fit(options); });
       if (flags_.update.fail_on_nan && outcome_.report.stop_step)
         fail_on_nan(*outcome_.report.stop_step);
     } catch (const std::exception& error) {

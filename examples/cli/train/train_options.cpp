@@ -504,7 +504,8 @@ TrainFlags read_train_flags(const CommandLine& line, const keel::Group& group) {
   }
   flags.dump = read_dump_flags(line);
   flags.dump.model_name = flags.task->name;
-  keel::require_dump(flags.dump, keel::backend(flags.backend), options.get());
+  in_dump_flags(
+      [&] { keel::require_dump(flags.dump, keel::backend(flags.backend), options.get()); });
   flags.micro_shards = read_micro_shards(line, flags);
   if (group.size() > 1) require_for_ranks(line, flags);
   // The others compute the same, write nothing and say nothing but errors.
