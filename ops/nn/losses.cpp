@@ -1,7 +1,11 @@
 #include "keel/ops/nn/losses.h"
 
+#include <numeric>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
 #include "keel/graph/ir/graph.h"
 #include "keel/ops/elementwise.h"
@@ -81,10 +85,66 @@ Value kl_divergence_loss(Operand log_probabilities, Operand targets, CallSite si
                  [&] { return kl_divergence(log_probabilities, targets, line); });
 }
 
+namespace {
+
+// Logits [..., classes] and their targets as those of one batch [rows, classes], whose mean is the
+// same.
+struct Rows {
+  Value logits, targets;
+};
+
+// Returns the targets, which must have as many leading sizes as the logits, and the same ones.
+Value targets_like(const Value& logits, const Value& targets, CallSite line) {
+  const char* op = "cross_entropy";
+  if (!is_integer(targets.dtype()))
+    return same_shape(op, Operand(logits, line), "targets", Operand(targets, line), line).value();
+  const Shape all = logits.shape(), got = targets.shape();
+  const std::span<const int64_t> dims = all.dims().first(all.rank() - 1);
+  const Shape expected(dims);
+  const bool open = !expected.known() || !got.known();
+  if (got.rank() != expected.rank() || (!open && got != expected)) {
+    throw Error({.op = op,
+                 .argument = "targets",
+                 .expected = "class ids of shape " + to_string(expected),
+                 .got = to_string(targets.type()),
+                 .site = line});
+  }
+  if (!open) return targets;
+  std::vector<int64_t> axes(expected.rank());
+  std::iota(axes.begin(), axes.end(), 0);
+  return same_dims(targets, logits, {axes, axes, op, "targets"}, line);
+}
+
+Rows as_rows(const Value& logits, const Value& targets, CallSite line) {
+  const Shape shape = logits.shape();
+  const int64_t classes = shape.back();
+  int64_t rows = 1;
+  for (size_t i = 0; i + 1 < shape.rank(); ++i)
+    rows = rows < 0 || shape[i] < 0 ? -1 : checked_mul(rows, shape[i], "rows of logits");
+  if (rows < 0 && classes < 0) {
+    throw Error({.op = "cross_entropy",
+                 .argument = "logits",
+                 .expected = "a known number of classes, or known sizes before them",
+                 .got = to_string(logits.type()),
+                 .site = line});
+  }
+  const Value fitting = targets_like(logits, targets, line);
+  const Shape flat{rows, classes};
+  return {reshape(logits, flat, line),
+          reshape(fitting, is_integer(targets.dtype()) ? Shape{rows} : flat, line)};
+}
+
+}  // namespace
+
 Value cross_entropy(Operand logits, Operand targets, CrossEntropyOptions options, CallSite site) {
   const CallSite line = line_of(logits, site);
-  return mean_of({"cross_entropy"}, line,
-                 [&] { return softmax_cross_entropy(logits, targets, options, line); });
+  return mean_of({"cross_entropy"}, line, [&] {
+    const bool one_batch =
+        logits.is_literal() || targets.is_literal() || logits.value().shape().rank() <= 2;
+    if (one_batch) return softmax_cross_entropy(logits, targets, options, line);
+    const Rows rows = as_rows(logits.value(), targets.value(), line);
+    return softmax_cross_entropy(rows.logits, rows.targets, options, line);
+  });
 }
 
 namespace {

@@ -15,7 +15,9 @@ namespace keel {
 // Returns the mean of (prediction - target)^2 over all elements; floats of one dtype and one shape
 // (no broadcasting, which between [n] and [n, 1] would be a mistake).
 KEEL_API Value mean_squared_error(Operand prediction, Operand target, CallSite site = {});
-// Returns the mean of softmax_cross_entropy over the batch.
+// Returns the mean of softmax_cross_entropy over the batch, and over all axes of logits [...,
+// classes] between it and the classes, as the time of a sequence: ids have the shape [...], weights
+// that of the logits. Either the classes or all sizes before them are known then.
 KEEL_API Value cross_entropy(Operand logits, Operand targets, CrossEntropyOptions options = {},
                              CallSite site = {});
 // Returns the mean of |prediction - target| over all elements, likewise; its gradient is 0 where
