@@ -160,7 +160,8 @@ OpDef random_op(const Distribution& d) {
     require_first(c, a.first);
     if (!a.shape.known()) {
       c.fail("shape", "all dimensions known", to_string(a.shape),
-             std::string("use ") + d.like_name);
+             std::string("use ") + d.like_name +
+                 "(keel::random_key(graph), x, ...) of an x of that shape");
     }
     static_cast<void>(a.shape.num_bytes(a.dtype));
     return std::vector<Type>{{a.dtype, a.shape}};

@@ -56,7 +56,8 @@ int export_model(const InferenceFlags& flags, bool train) {
 int run_export(const std::vector<std::string>& words) {
   CommandLine line("export", "writes a model with saved weights as an ONNX file");
   declare_inference_flags(line, "the ONNX file to write");
-  line.add("train", "", "the loss and its gradient for each parameter in place of the logits");
+  line.add("train", "",
+           "the loss and its gradient for each parameter in place of the logits; no dropout");
   line.parse(words);
   if (line.wants_help()) {
     std::cout << line.help();

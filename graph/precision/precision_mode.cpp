@@ -1,8 +1,10 @@
 #include "keel/graph/precision/precision_mode.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "keel/core/base/environment.h"
+#include "keel/core/base/error.h"
 
 namespace keel {
 namespace {
@@ -135,8 +137,36 @@ std::vector<std::string> precision_names(PrecisionOption option) {
   return names;
 }
 
+namespace {
+
+// Returns what to do with a name that another list has, which is no misspelt one of this; empty
+// where none has it.
+std::string home_of(const std::string& name) {
+  using enum PrecisionOption;
+  for (const PrecisionOption option : {kShort, kMode, kModeV2}) {
+    const std::vector<std::string> names = precision_names(option);
+    if (std::find(names.begin(), names.end(), name) == names.end()) continue;
+    const char* member = option == kShort ? "name" : option == kMode ? "mode" : "mode_v2";
+    return std::string("it is a name of ") + name_of(option) + ": take keel::Precision::named(\"" +
+           name + "\"), which sets ." + member;
+  }
+  return "";
+}
+
+std::string known_name(const std::string& name, PrecisionOption option) {
+  try {
+    return parse_choice(name, name_of(option), precision_names(option));
+  } catch (const Error& error) {
+    ErrorInfo info = error.info();
+    if (const std::string home = home_of(name); !home.empty()) info.fix = home;
+    throw Error(std::move(info));
+  }
+}
+
+}  // namespace
+
 const PrecisionMode& find_precision_mode(const std::string& name, PrecisionOption option) {
-  const std::string known = parse_choice(name, name_of(option), precision_names(option));
+  const std::string known = known_name(name, option);
   const std::vector<PrecisionMode>& modes = precision_modes(option);
   return *std::find_if(modes.begin(), modes.end(),
                        [&](const PrecisionMode& mode) { return mode.name == known; });

@@ -94,6 +94,30 @@ Alternative source_as(const LoopSource& source) {
   return held == nullptr ? nullptr : *held;
 }
 
+// Throws Error for a step with inputs: a loop is fed by nothing but its queue, and the error of an
+// input that a run() lacks would send the user to arguments that sink() does not have.
+void require_no_inputs(const ProgramKey& key, const Graph& graph, CallSite site) {
+  SpecialiseRequest step{&graph, key.fetches, key.update, {}, {}};
+  step.boundary = {key.stop_when, site};
+  std::string types, names;
+  try {
+    for (const Value& input : reached_inputs(step)) {
+      const std::string& name = name_of(input.node());
+      if (types.empty()) types = "'" + name + "' " + to_string(input.type());
+      names += (names.empty() ? "" : ", ") + name;
+    }
+  } catch (const Error& error) {
+    throw error.with_site(site);
+  }
+  if (types.empty()) return;
+  throw Error({.op = "sink",
+               .argument = "source",
+               .expected = "a feeder or queue for the step's inputs, such as " + types,
+               .got = "none",
+               .fix = "add .source = keel::feed(dataset, session.spec({" + names + "}))",
+               .site = site});
+}
+
 // Returns the passes that are off for the session or for this loop, as a program's key has them.
 std::vector<std::string> disabled_passes(const SessionOptions& session, const SinkOptions& loop) {
   std::vector<std::string> names = session.disabled_passes;
@@ -148,6 +172,7 @@ Loop::State::State(std::shared_ptr<SessionState> session_in, const SinkOptions& 
     require_data_sink(*queue, session->options.data_sink, site);
     key.queue = source_of(*queue);
   }
+  if (queue == nullptr) require_no_inputs(key, *session->graph, site);
   tell_of_disabled_passes(session->options, options);
   executable = session->executable(std::move(key), site);
   const ProgramInfo& info = executable->info();

@@ -42,6 +42,11 @@ std::vector<Loss> losses(const NpuProgram& program, const StepTime& step) {
   return sorted;
 }
 
+// Says whether the task counts steps and updates, which no line of a user's asks for.
+bool is_keels_own(const TaskInfo& info) {
+  return !info.site.known() && info.name.starts_with("keel/");
+}
+
 std::string text_of(const NpuProgram& program, const Loss& loss, size_t rank) {
   const Launch& launch = *program.decision(loss.task);
   const TaskInfo& info = program.list().infos[loss.task];
@@ -59,7 +64,9 @@ std::string text_of(const NpuProgram& program, const Loss& loss, size_t rank) {
     text += fmt::format("   reason: {}: {}\n", name_of(launch.limit), launch.reason);
   const std::string variant = program.variant(loss.task);
   if (!variant.empty()) text += "   note: " + variant + "\n";
-  if (launch.gain_ns > 0) {
+  if (is_keels_own(info)) {
+    text += "   note: Keel's own count of steps and updates; a model has no part in it\n";
+  } else if (launch.gain_ns > 0) {
     text += fmt::format("   fix: {}; modelled gain {:.3f} us a step\n", launch.fix,
                         us(launch.gain_ns * loss.count));
   }

@@ -1,5 +1,6 @@
 #include "keel/ops/exchange/onnx/export.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -122,7 +123,13 @@ class Twins {
   std::vector<std::unique_ptr<Graph>> graphs_;
 };
 
-[[noreturn]] void refuse(const std::vector<std::string>& problems) {
+// Equal lines are listed once: one call of a user's, as a dropout, may have made several nodes.
+[[noreturn]] void refuse(const std::vector<std::string>& all) {
+  std::vector<std::string> problems;
+  for (const std::string& problem : all) {
+    if (std::find(problems.begin(), problems.end(), problem) == problems.end())
+      problems.push_back(problem);
+  }
   std::string list;
   for (const std::string& problem : problems) list += (list.empty() ? "" : "; ") + problem;
   throw Error({.op = kOp,
