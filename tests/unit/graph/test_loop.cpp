@@ -346,7 +346,7 @@ TEST_CASE("loop refuses queues that do not fit") {
                  }),
                  "an open queue"));
   CHECK(contains(error_of([&] { session.sink({.update = m.update, .fetches = {m.total}}); }),
-                 "feed: x"));
+                 "sink: source: "));
 }
 
 TEST_CASE("loop runs a step without inputs") {
