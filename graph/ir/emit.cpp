@@ -41,8 +41,8 @@ Graph& innermost_graph(std::span<const Operand> operands, const char* op, CallSi
   return *innermost;
 }
 
-// What is the same in all turns of a loop is computed once, before it, and so is its gradient;
-// where the loop may have no turn, or a branch is around it, it might not be computed at all.
+// A value that is the same in all turns of a loop is computed once, before it, and so is its
+// gradient; where the loop may have no turn, or a branch is around the op, it must not be.
 Graph& graph_of_node(std::string_view op, std::span<const Operand> operands, CallSite site) {
   Graph& operands_are_in = innermost_graph(operands, std::string(op).c_str(), site);
   Graph* graph = &operands_are_in.under_construction();

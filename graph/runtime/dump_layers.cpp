@@ -62,7 +62,7 @@ Names stand_ins(const std::string& layer, const SessionState& session, const Loo
   try {
     return names_of_fetches(session.device, std::move(request));
   } catch (const Error&) {
-    // What no step of this queue can compute is not in the step that is dumped either.
+    // A value that no step of this queue can compute is not in the step that is dumped either.
     return {};
   }
 }

@@ -547,10 +547,9 @@ std::vector<int64_t> Trainer::launch(bool fast, StepDump& dump, const Checkpoint
     return flagged;
   } catch (...) {
     if (dumped) dump.end(false);
-    // What fails in the launch itself is told the other parties there, and a callback that fails
-    // makes this party vote for the end. Behind the last step of a launch there is no vote: the
-    // parties have left with their steps done, and fit() has to tell the others of the callback's
-    // error.
+    // The launch itself tells the other parties of its errors, and a callback that fails makes this
+    // party vote for the end. Behind the last step of a launch there is no vote: the parties have
+    // left with their steps done, and fit() has to tell the others of the callback's error.
     add(runs.failed_report());
     throw;
   }

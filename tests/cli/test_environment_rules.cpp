@@ -148,7 +148,7 @@ const Rule kRules[] = {
     {{{"STEP_NOW", "51"}, {"TOTAL_STEP", "50"}}, {}, 2, "STEP_NOW: expected at most the 50 of"},
     {{{"STEP_NOW", "50"}, {"TOTAL_STEP", "50"}}, {}, 0, "npu:0"},
 
-    // What is no value is an error also where nothing reads it, or something goes before it.
+    // A wrong value is an error also where nothing reads it, or something goes before it.
     {{{"PROFILING_MODE", "yes"}}, {"--profiling-mode", "false"}, 2, "PROFILING_MODE: expected one"},
     {{{"PROFILING_OPTIONS", R"({"task_trace": "l9"})"}}, {}, 2, "PROFILING_OPTIONS: task_trace"},
     {{{"TARGET_LOSS", "nan"}}, {}, 2, "TARGET_LOSS"},

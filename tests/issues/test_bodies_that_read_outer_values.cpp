@@ -1,4 +1,4 @@
-// What a body computed from outer values alone was built outside of it: a guarded op ran although
+// Ops of a body that read outer values alone were built outside of it: a guarded op ran although
 // its branch was not taken and spoiled gradients or failed, all turns of a loop drew one mask, and
 // loops in bodies were refused where everything they began with was from outside.
 #include <set>

@@ -11,9 +11,9 @@
 #include "keel/core/tensor/npy.h"
 #include "keel/keel.h"
 
-#include "runtime_for_tests.h"
 #include "support/error_of.h"
 #include "support/temp_folder.h"
+#include "unit/runtime_for_tests.h"
 
 TEST_SUITE_BEGIN("issues");
 

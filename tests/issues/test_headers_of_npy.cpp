@@ -40,7 +40,7 @@ TEST_CASE("npy files of format 3 with a plain header are read") {
     CHECK(read.at(1) == 2);
   }
   CHECK(contains(error_of([] { keel::parse_npy(file(members(""), '\4'), "x.npy"); }), "got 4.0"));
-  // What only format 3.0 can say is a field of another name.
+  // Letters beyond ASCII, which format 3.0 adds, can only be in the name of another field.
   CHECK(contains(error_of([] { keel::parse_npy(file(members("'\xc3\xa9': 1"), 3), "x.npy"); }),
                  "unexpected key"));
 }

@@ -227,7 +227,7 @@ TEST_CASE("losses of ONNX refuse class ids beyond the classes but for the one to
   };
   CHECK(mean({1, -100, 0}, -100) == -3.5);
   CHECK(mean({1, 1, 0}, 0) == -3);
-  // What is ignored takes no part either where its class is impossible.
+  // An ignored id takes no part either where its class is impossible.
   const double infinity = std::numeric_limits<double>::infinity();
   Tensor impossible = scores.clone();
   impossible.set(0, -infinity);

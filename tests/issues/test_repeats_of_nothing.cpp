@@ -61,7 +61,7 @@ TEST_CASE("a pass without items ends a repeat however often it says") {
     CHECK(asked <= 3 * 5);
     CHECK(contains(error_of([&] { all_of(empty.repeat()); }), "no items to repeat without end"));
   }
-  // What has ended names the place behind its last pass, as behind passes with items.
+  // An iterator that has ended names the place behind its last pass, as behind passes with items.
   const Dataset nothing = numbers().take(0).repeat(7);
   DatasetIterator ended(nothing);
   CHECK_FALSE(ended.next());
@@ -112,7 +112,7 @@ TEST_CASE("a cache behind a repeat without end is refused with the users line") 
         endless.shuffle_buffered(2, 1)}) {
     CHECK(contains(error_of([&] { other.cache(); }), refused));
   }
-  // What ends all the same is kept.
+  // A part of it that ends is kept.
   CHECK(all_of(endless.take(7).cache()) == std::vector<int64_t>{0, 1, 2, 3, 4, 0, 1});
   const Dataset pairs =
       Dataset::zip({endless, numbers().map([](const std::vector<Tensor>& in) {

@@ -11,7 +11,7 @@ TEST_SUITE_BEGIN("loop");
 TEST_CASE("the place of a rank between two steps names the step of its last sum") {
   keel::RankProgress progress;
   CHECK(to_string(progress) == "before its first collective");
-  // What ranks compare before their first step belongs to none.
+  // The states, which ranks compare before their first step, belong to none.
   progress.begin("states");
   CHECK(to_string(progress) == "at states (collective 1)");
   progress.step = 1;

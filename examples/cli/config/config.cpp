@@ -8,10 +8,10 @@
 
 #include "cli/base/command_line.h"
 #include "cli/base/commands.h"
+#include "cli/base/environment_table.h"
 #include "cli/base/errors.h"
 #include "cli/base/output_files.h"
 #include "cli/config/adapter_options.h"
-#include "cli/config/environment_table.h"
 
 namespace keel_cli {
 namespace {

@@ -120,7 +120,7 @@ int run_migrate(const std::vector<std::string>& words) {
   warn_of_failures(report);
   std::cout << files_text(report) << levels_text(report) << obstacles_text(report)
             << "the reports are " << keel::printable(folder) << "/report.json, .csv and .html\n";
-  // What a file that was not read needs is not known: no success for scripts that ask.
+  // Nobody knows what a file needs that could not be read, so scripts that ask get no success.
   const bool failed = std::any_of(report.files.begin(), report.files.end(),
                                   [](const FileReport& file) { return !file.failure.empty(); });
   return report.has_obstacles() ? kExitUnsupported : failed ? kExitFailed : kExitDone;

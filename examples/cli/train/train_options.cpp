@@ -12,9 +12,9 @@
 #include <keel/backends/npu/profile/profile.h>
 #include <keel/core/group/group.h>
 
+#include "cli/base/environment_table.h"
 #include "cli/base/output_files.h"
 #include "cli/base/pass_flags.h"
-#include "cli/config/environment_table.h"
 #include "cli/train/flag_reader.h"
 
 namespace keel_cli {

@@ -16,8 +16,8 @@
 namespace keel::onnx {
 namespace {
 
-// What an input gives as indices, i64: tuples along the last axis, or one by one. Constant ones are
-// counted from the front and in range already.
+// The indices that an input gives, i64: tuples along the last axis, or one by one. Constant ones
+// are counted from the front and in range already.
 struct Given {
   Value values;
   bool in_range = false;

@@ -17,7 +17,7 @@ using namespace keel;
 using namespace keel::testing;
 using Doubles = std::vector<double>;
 
-TEST_CASE("values of one number have the shape of another, known or not") {
+TEST_CASE("values of one number have the shape of another whether it is known or not") {
   Graph g;
   const Value known = g.constant(counting({2, 3}));
   CHECK(elements(full_like(known, 2.5)) == Doubles(6, 2.5));
@@ -30,7 +30,7 @@ TEST_CASE("values of one number have the shape of another, known or not") {
   CHECK(elements(full_like(scalar, -1)) == Doubles{-1});
 }
 
-TEST_CASE("values of one number do not ask what the other holds, nor change its gradient") {
+TEST_CASE("values of one number do not ask what the other holds") {
   Graph g;
   const Value x = g.input("x", f32, {-1});
   const float inf = std::numeric_limits<float>::infinity();
@@ -40,7 +40,7 @@ TEST_CASE("values of one number do not ask what the other holds, nor change its 
   CHECK(elements(gradients(y, {x})[0], {{x, counting({2})}}) == Doubles{3, 3});
 }
 
-TEST_CASE("values of one number have the dtype of the other, which has to hold it") {
+TEST_CASE("values of one number have the dtype of the other if it holds them") {
   Graph g;
   for (const DType dtype : {boolean, u8, i32, i64, f16, bf16, f32, f64}) {
     CAPTURE(name_of(dtype));

@@ -166,7 +166,8 @@ Value exponential_unit(const Value& x, double alpha, double scale) {
 
 Values elu(NodeContext& c) {
   c.ignore("consumed_inputs");
-  return {exponential_unit(c.in(0), c.attribute("alpha", 1.0), 1)};
+  const double alpha = c.attribute("alpha", 1.0);
+  return {exponential_unit(c.in(0), alpha, 1)};
 }
 
 Values celu(NodeContext& c) {

@@ -23,7 +23,7 @@ struct NamedEnds {
 
   // Returns how many elements that index needs.
   static int64_t needed(const NodeContext& c, int64_t index) {
-    // Of sizes beyond all bounds no sum of two is too large.
+    // The bound is beyond all sizes, and so low that no sum of two overflows.
     constexpr int64_t kMost = int64_t{1} << 60;
     if (index < -kMost || index >= kMost) c.refuse("no axis has an index " + std::to_string(index));
     return index < 0 ? -index : index + 1;

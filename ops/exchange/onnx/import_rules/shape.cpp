@@ -56,7 +56,8 @@ Values reshape_of(NodeContext& c) {
 }
 
 Values transpose_of(NodeContext& c) {
-  return {transpose(c.in(0), c.attribute("perm", Ints{}), {})};
+  const Ints perm = c.attribute("perm", Ints{});
+  return {transpose(c.in(0), perm, {})};
 }
 
 // Axes of squeeze and unsqueeze: an attribute before version 13, an input from it on.

@@ -34,7 +34,7 @@ Value likelihood_loss(NodeContext& c, const Value& log_probabilities, const Valu
   Value ids = cast(targets, i64, {}), counts;
   if (c.has_attribute("ignore_index")) {
     counts = not_equal(ids, c.attribute("ignore_index", int64_t{0}), {});
-    // What is ignored may be a class or none, and names none from here on.
+    // An ignored id may be a class or none, and names none from here on.
     ids = select(counts, checked_ids(select(counts, ids, 0, {}), kIds, 1, classes), -1, {});
   } else {
     ids = checked_ids(ids, kIds, 1, classes);

@@ -1,4 +1,4 @@
-#include "cli/config/environment_table.h"
+#include "cli/base/environment_table.h"
 
 #include <limits>
 #include <utility>

@@ -1,7 +1,7 @@
 // The environment variables that the tool and the library read: what each does, its value, and
-// whether it is one. For `keel config --environment`.
-#ifndef KEEL_EXAMPLES_CLI_CONFIG_ENVIRONMENT_TABLE_H
-#define KEEL_EXAMPLES_CLI_CONFIG_ENVIRONMENT_TABLE_H
+// whether it is one. For `keel config --environment`, and for trainings.
+#ifndef KEEL_EXAMPLES_CLI_BASE_ENVIRONMENT_TABLE_H
+#define KEEL_EXAMPLES_CLI_BASE_ENVIRONMENT_TABLE_H
 
 #include <optional>
 #include <string>
@@ -25,4 +25,4 @@ void check_training_environment();
 
 }  // namespace keel_cli
 
-#endif  // KEEL_EXAMPLES_CLI_CONFIG_ENVIRONMENT_TABLE_H
+#endif  // KEEL_EXAMPLES_CLI_BASE_ENVIRONMENT_TABLE_H
