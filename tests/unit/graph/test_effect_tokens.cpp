@@ -10,6 +10,7 @@
 
 #include "keel/graph/control/control_flow.h"
 #include "keel/graph/control/step_boundary.h"
+#include "keel/graph/ir/emit.h"
 #include "keel/graph/ir/op_table.h"
 #include "keel/graph/ir/rewriter.h"
 #include "keel/graph/ir/text.h"
@@ -90,6 +91,20 @@ TEST_CASE("a graph without effects has no token") {
   CHECK(g.size() == 2);
   g.token();
   CHECK_FALSE(g.has_effects());
+}
+
+TEST_CASE("an effect of a body on a value from outside happens in each turn") {
+  Graph g(ops_with_effect());
+  const Value x = scalar(g, 5);
+  const auto note = [&] { return emit("write_down", {Operand(x)}, CallSite::here()); };
+  const Value turns = while_loop(
+      {scalar(g, 0)}, [](const Values& v) { return less(v[0], 3.0f); },
+      [&](const Values& v) { return Values{v[0] + note() / x}; }, {.trip_count = 3})[0];
+  CHECK(written_by(g, {turns}) == std::vector<double>{5, 5, 5});
+  const Value chosen = cond(
+      less(x, 0.0f), {}, [&](const Values&) { return Values{note()}; },
+      [&](const Values&) { return Values{neg(x)}; })[0];
+  CHECK(written_by(g, {chosen}).empty());
 }
 
 TEST_CASE("control ops with effects in their bodies are links of the chain") {
