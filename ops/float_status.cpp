@@ -3,13 +3,18 @@
 #include <vector>
 
 #include "keel/core/base/error.h"
+#include "keel/graph/ir/emit.h"
 #include "keel/graph/ir/op_table.h"
 #include "keel/graph/ir/sample.h"
 
 namespace keel {
 
 Value float_status(const Values& values, CallSite site) {
-  if (!values.empty()) return values[0].graph().add("float_status", values, {}, site).output();
+  if (!values.empty()) {
+    std::vector<Operand> operands;
+    for (const Value& value : values) operands.emplace_back(value, site);
+    return emit("float_status", operands, site);
+  }
   throw Error({.op = "float_status",
                .argument = "values",
                .expected = "at least one",

@@ -83,6 +83,43 @@ void check_path(const Graph& graph, const Values& ys, const Values& xs, CallSite
   }
 }
 
+// Returns the values of the graph that depend on x, of this graph or of one around it.
+ValueSet dependents_within(const Graph& graph, const Value& x) {
+  if (&x.graph() == &graph) return dependents_of(graph, {x});
+  const ValueSet around = dependents_within(*graph.parent(), x);
+  Values entering;
+  for (const auto& [outer, inner] : graph.captures())
+    if (around.contains(outer)) entering.push_back(inner);
+  return dependents_of(graph, entering);
+}
+
+// Returns what a captured value stands for, in the graph where it is computed.
+Value origin_of(const Value& value) {
+  for (const auto& [outer, inner] : value.graph().captures())
+    if (inner == value) return origin_of(outer);
+  return value;
+}
+
+// A body takes what is computed around it as it comes: a path that begins there would be lost, and
+// the gradient 0.
+void require_path_within(Graph& graph, const Value& loss, const Value& x,
+                         const std::string& argument, CallSite site) {
+  if (&x.graph() == &graph) return;
+  const Value own = graph.capture(x);
+  const ValueSet around = dependents_within(*graph.parent(), x), useful = sources_of(graph, {loss});
+  for (const auto& [outer, inner] : graph.captures()) {
+    if (inner == own || !around.contains(outer) || !useful.contains(inner)) continue;
+    const Node& lost = origin_of(outer).node();
+    throw Error(
+        {.op = "gradient",
+         .argument = argument,
+         .expected = "paths to y that lie in the body of the call",
+         .got = "one through " + full_name(lost) + " around it, made at " + to_string(lost.site()),
+         .fix = "compute that in the body, too, or take the gradient outside of it",
+         .site = site});
+  }
+}
+
 // The labels of what differentiates nodes: their own inside a scope "gradient". Neighbours mostly
 // share one.
 class GradientLabels {
@@ -128,6 +165,8 @@ Values gradients(Operand y, const Values& xs, CallSite site) {
   if (xs.empty()) return {};
   Values inputs{loss};
   for (const Value& x : xs) inputs.push_back(graph.capture(x));
+  for (size_t i = 0; i < xs.size(); ++i)
+    require_path_within(graph, loss, xs[i], "x " + std::to_string(i), site);
   check_path(graph, {loss}, Values(inputs.begin() + 1, inputs.end()), site);
   const Node& node = graph.add("gradient", std::move(inputs), Attributes(), site);
   Values result;

@@ -74,9 +74,9 @@ TEST_CASE("each turn of a loop draws a mask of its own for a value from outside"
     Session session(g, device(name));
     const Tensor drawn = session.run(rows);
     std::set<std::vector<double>> masks;
-    for (size_t turn = 0; turn < 4; ++turn) {
+    for (int64_t turn = 0; turn < 4; ++turn) {
       std::vector<double> mask;
-      for (size_t i = 0; i < 64; ++i) mask.push_back(drawn.at(turn * 64 + i));
+      for (int64_t i = 0; i < 64; ++i) mask.push_back(drawn.at(turn * 64 + i));
       masks.insert(mask);
     }
     CHECK(masks.size() == 4);
@@ -116,6 +116,44 @@ TEST_CASE("what one branch computed from outer values is no value of the other")
   CAPTURE(refused);
   CHECK(contains(refused, "cond"));
   CHECK(contains(refused, "test_bodies_that_read_outer_values.cpp"));
+}
+
+TEST_CASE("a gradient in a body whose path begins outside is refused and not 0") {
+  Graph g;
+  const Value x = g.state("x", number(3)), w = g.state("w", number(2)), h = x * w;
+  const auto slope = [&](const Values&) { return Values{gradients(h * h, {w})[0]}; };
+  const auto same = [&](const Values&) { return Values{x}; };
+  const auto below = [](const Values& v) { return less(v[0], 30.0f); };
+  const auto grown = [&](const Values& v) { return Values{v[0] + slope(v)[0]}; };
+  for (const std::string& refused :
+       {error_of([&] { cond(greater(x, 0.0f), {}, slope, same); }),
+        error_of([&] { while_loop({x}, below, grown, {.max_trips = 4}); }), error_of([&] {
+          cond(
+              greater(x, 0.0f), {},
+              [&](const Values&) { return cond(less(x, 9.0f), {}, slope, same); }, same);
+        })}) {
+    CAPTURE(refused);
+    CHECK(contains(refused, "gradient: x 0"));
+    CHECK(contains(refused, "mul"));
+    CHECK(contains(refused, "test_bodies_that_read_outer_values.cpp"));
+  }
+  // 2 (x w) x = 36 wherever the whole path is in one place.
+  const auto whole = [&](const Values&) {
+    const Value own = x * w;
+    return Values{gradients(own * own, {w})[0]};
+  };
+  CHECK(ran(g, cond(greater(x, 0.0f), {}, whole, same)[0], "cpu") == 36);
+  CHECK(ran(g, while_loop({x}, below, grown, {.trip_count = 2})[0], "cpu") == 3 + 2 * 36);
+  const auto beside = [&](const Values&) { return Values{gradients(h * h, {h})[0]}; };
+  CHECK(ran(g, cond(greater(x, 0.0f), {}, beside, same)[0], "cpu") == 12);
+}
+
+TEST_CASE("float_status in a branch takes values from outside and from the branch") {
+  Graph g;
+  const Value x = g.state("x", number(1));
+  const auto status = [&](const Values&) { return Values{float_status({x, x * 2.0f})}; };
+  const auto other = [&](const Values&) { return Values{greater(x, 5.0f)}; };
+  CHECK(ran(g, cond(greater(x, 0.0f), {}, status, other)[0], "cpu") == 0);
 }
 
 TEST_SUITE_END();
