@@ -113,7 +113,8 @@ TEST_CASE("Scan refuses inputs of different lengths") {
   const keel::Tensor three = onnx_counting({3}), five = onnx_counting({5});
   CHECK(elements_of(sums(three, three, {}).run()) == std::vector<double>{0, 2, 4});
   CHECK(elements_of(sums(three, three, {-1}).run()) == std::vector<double>{0, 2, 4});
-  for (const auto& [a, b] : {std::pair{three, five}, std::pair{five, three}}) {
+  for (const auto& pair : {std::pair{three, five}, std::pair{five, three}}) {
+    const keel::Tensor &a = pair.first, &b = pair.second;
     const std::string early = error_of([&] { sums(a, b, {}).import(); });
     CHECK_MESSAGE(contains(early, "it scans " + std::to_string(a.num_elements()) +
                                       " elements of its input 0 and " +

@@ -168,7 +168,13 @@ TEST_CASE("TensorFlow's tuples of indices do not count from the end") {
   const Tensor x = onnx_counting({3, 4});
   const auto tuple = [](int32_t i, int32_t j) { return Tensor::of<int32_t>({1, 2}, {i, j}); };
   check(run("GatherNd", {fed(x), fed(tuple(2, 3))})[0], {1}, {11});
-  for (const auto& [i, j, named] : {std::tuple{0, 5, "5"}, {0, -1, "-1"}, {-1, 0, "-1"}}) {
+  struct Pair {
+    int32_t i, j;
+    const char* named;
+  };
+  for (const Pair wrong : {Pair{0, 5, "5"}, Pair{0, -1, "-1"}, Pair{-1, 0, "-1"}}) {
+    const int32_t i = wrong.i, j = wrong.j;
+    const char* const named = wrong.named;
     CAPTURE(i);
     CAPTURE(j);
     const std::string late = error_of([&] { run("GatherNd", {fed(x), fed(tuple(i, j))}); });
