@@ -46,7 +46,7 @@ Graph& innermost_graph(std::span<const Operand> operands, const char* op, CallSi
 Graph& graph_of_node(std::string_view op, std::span<const Operand> operands, CallSite site) {
   Graph& operands_are_in = innermost_graph(operands, std::string(op).c_str(), site);
   Graph* graph = &operands_are_in.under_construction();
-  if (graph->ops().at(op).has(kEffect)) return *graph;
+  if (graph == &operands_are_in || graph->ops().at(op).has(kEffect)) return *graph;
   while (graph != &operands_are_in && graph->always_runs()) graph = graph->parent();
   return *graph;
 }

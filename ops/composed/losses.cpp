@@ -70,6 +70,7 @@ Operand same_floats(const char* op, const char* of, const Operand& expected, con
 Value huber(Operand prediction, Operand target, double delta, CallSite site) {
   const CallSite line = line_of(prediction, site);
   const std::array both{prediction, target};
+  // Asked for its checks alone: two numbers, or an empty value, would be refused by `sub`.
   graph_of_call(both, "huber", line);
   const Operand aim = same_floats("huber", "prediction", prediction, "target", target, line);
   // Plus 0, a distance of -0 is 0: of two equal numbers the loss is 0 and not -0.
