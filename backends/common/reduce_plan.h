@@ -14,8 +14,8 @@
 
 namespace keel {
 
-// Elements of one output row that are reduced in one go; longer reductions are cut into chunks of
-// at least as many.
+// Elements of one output row that are reduced in one go; longer reductions are cut into even chunks
+// of at most as many, or of more where there would be too many chunks.
 inline constexpr int64_t kReduceChunk = 32768;
 
 // An output row is what one index of the outer kept axes gives: `width` neighbouring results, each

@@ -4,7 +4,7 @@ namespace keel {
 
 const SharedKernel* find_shared_kernel(const Node& node) {
   for (const auto family : {movement_kernels(), index_kernels(), random_kernels(), sort_kernels(),
-                            pool_kernels(), attention_kernels()}) {
+                            scan_kernels(), pool_kernels(), attention_kernels()}) {
     for (const SharedKernel& kernel : family) {
       if (kernel.op == node.op_name()) return &kernel;
     }

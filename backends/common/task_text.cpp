@@ -14,7 +14,7 @@ std::string op_text(const Node& node) {
   if (!parts.row_wise.empty()) return parts.row_wise.front()->op_name();
   const Node* first = nullptr;
   for (const Node* inner : parts.epilogue) {
-    if (inner->has(kSource | kView)) continue;
+    if (inner->has(kSource | kView | kMovement)) continue;
     if (first == nullptr || !inner->has(kCheap)) first = inner;
     if (!inner->has(kCheap)) break;
   }

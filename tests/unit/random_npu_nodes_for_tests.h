@@ -279,7 +279,7 @@ inline void draw_indexed(Graph& g, const Preset& preset) {
 inline void draw_ordered(Graph& g, const Preset& preset) {
   const Shape shape{pick(1, 60), pick(1, 3) == 3 ? pick(1, 3000) : pick(1, 60)};
   const Value x = g.input("x", random_dtype(preset), shape);
-  switch (pick(0, 3)) {
+  switch (pick(0, 4)) {
     case 0:
       return g.set_outputs({sort(x, pick(0, 1), coin()).values});
     case 1:
@@ -289,6 +289,8 @@ inline void draw_ordered(Graph& g, const Preset& preset) {
       const int64_t axis = pick(0, 2), most = cube.shape()[static_cast<size_t>(axis)];
       return g.set_outputs({top_k(cube, pick(1, most), axis).values});
     }
+    case 3:
+      return g.set_outputs({cumsum(x, pick(0, 1), {coin(), coin()})});
     default:
       return g.set_outputs({argmax(x, pick(0, 1))});
   }
@@ -319,7 +321,6 @@ inline Conv2dAttributes random_windows(int64_t groups) {
   options.padding = kPaddings[pick(0, 2)];
   if (options.padding == "explicit")
     options.pads = {pick(0, 2), pick(0, 3), pick(0, 1), pick(0, 2)};
-  options.layout = coin() ? "NHWC" : "NCHW";
   return options;
 }
 
@@ -329,12 +330,8 @@ inline void draw_convolution(Graph& g, const Preset& preset) {
   const int64_t groups = pick(0, 3) == 0 ? 2 : 1, channels = groups * pick(1, 8);
   const int64_t filters = groups * pick(1, 20), height = pick(6, 14), width = pick(6, 14);
   Conv2dAttributes options = random_windows(groups);
-  const bool last = options.layout == "NHWC";
-  const Shape images = last ? Shape{pick(1, 4), height, width, channels}
-                            : Shape{pick(1, 4), channels, height, width};
-  const int64_t down = pick(1, 3), across = pick(1, 3);
-  const Shape kernel = last ? Shape{down, across, channels / groups, filters}
-                            : Shape{filters, channels / groups, down, across};
+  const Shape images{pick(1, 4), height, width, channels};
+  const Shape kernel{pick(1, 3), pick(1, 3), channels / groups, filters};
   const bool bytes = dtype != f16 && pick(0, 3) == 0, rounds = dtype == bf16 && coin();
   Value x = bytes ? cast(g.input("bytes", u8, images), f32) / 255.0f
                   : g.input("x", rounds ? f32 : dtype, images);
@@ -347,7 +344,7 @@ inline void draw_convolution(Graph& g, const Preset& preset) {
     case 4:
       return g.set_outputs({y + random_partner(g, y.shape(), y.dtype(), "bias")});
     case 0:
-      return g.set_outputs({conv2d_weight_gradient(x, dy, {down, across}, options)});
+      return g.set_outputs({conv2d_weight_gradient(x, dy, {kernel[0], kernel[1]}, options)});
     case 1:
       return g.set_outputs({conv2d_input_gradient(dy, weights, options, {height, width})});
     case 2:

@@ -50,11 +50,13 @@ double hbm_share(const Preset& preset, double bytes);
 struct VectorWork {
   int64_t units = 1;
   int64_t elements_per_unit = 0;
+  int64_t elements = 0;  // of all units, where the last ones have fewer; 0: all have as many
   // Costs of one element, over its instructions: passes times the bytes of a lane.
   int64_t pass_bytes = 0;
   int64_t instructions = 0;  // for one element; what counts as an operation of it
   int64_t bytes_in = 0;
   int64_t bytes_out = 0;
+  int64_t least_in_per_block = 0;   // of bytes_in, that a block loads however few units it has
   int64_t bytes_out_per_block = 0;  // partial results that each block adds to global memory
   int64_t loads = 1, stores = 1;    // transfers a tile
   int64_t tile_elements = 0;        // at least 1
@@ -62,7 +64,8 @@ struct VectorWork {
   // and bytes of a row of a strided transfer, which are many rows of the same pages. Or 0.
   int64_t run_in = 0, run_out = 0;
   int64_t row_in = 0, row_out = 0;
-  bool aligned = true;  // rows are whole multiples of 512 B
+  int64_t indices_in = 0;  // of bytes_in, those that say which runs: they come by whole transfers
+  bool aligned = true;     // rows are whole multiples of 512 B
   bool double_buffer = true;
   int64_t cached_bytes = 0;  // of bytes_in, known to be in L2
   int64_t cached_out = 0;    // of bytes_out, that stay in L2
@@ -93,8 +96,9 @@ struct CubeWork {
   int64_t epilogue_bytes_in = 0, epilogue_bytes_out = -1;
   int64_t epilogue_pass_bytes = 0, epilogue_instructions = 0;
   // Costs of row-wise ops in the epilogue: for one row of C, bytes that come in and go out beside
-  // it. The parts that C is cut into then have whole rows.
-  bool whole_rows = false;
+  // it. The parts that C is cut into then have whole rows, which wait until their last columns are
+  // there, or whose columns are done with one block after the other, as those of attention.
+  bool whole_rows = false, rows_by_blocks = false;
   int64_t row_bytes_in = 0, row_bytes_out = 0;
   // The cube waits until a tile has been through the epilogue, as where L0C holds one result.
   bool serial_epilogue = false;

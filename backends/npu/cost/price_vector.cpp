@@ -41,11 +41,13 @@ void add_epilogue(const TaskPrice& epilogue, TaskPrice& price) {
 }  // namespace
 
 TaskPrice price_vector(const Preset& preset, const VectorWork& work, int64_t block_dim) {
-  const int64_t total = checked_mul(work.units, work.elements_per_unit);
+  const int64_t total =
+      work.elements != 0 ? work.elements : checked_mul(work.units, work.elements_per_unit);
   const int64_t rounds = ceil_div(block_dim, preset.vector_cores);
   // The busiest core has so many.
-  const int64_t elements =
-      checked_mul(rounds, ceil_div(work.units, block_dim)) * work.elements_per_unit;
+  const int64_t elements = std::min(
+      total,
+      checked_mul(checked_mul(rounds, ceil_div(work.units, block_dim)), work.elements_per_unit));
   const auto share = [&](int64_t bytes) {  // of the busiest core
     return total == 0 ? 0.0
                       : static_cast<double>(bytes) * static_cast<double>(elements) /
@@ -53,7 +55,8 @@ TaskPrice price_vector(const Preset& preset, const VectorWork& work, int64_t blo
   };
   const int64_t tiles = std::max<int64_t>(1, ceil_div(elements, work.tile_elements));
   const auto n = static_cast<double>(tiles);
-  const double bytes_in = share(work.bytes_in);
+  const double bytes_in =
+      std::max(share(work.bytes_in), static_cast<double>(work.least_in_per_block));
   const double bytes_out =
       share(work.bytes_out) + static_cast<double>(checked_mul(rounds, work.bytes_out_per_block));
 
@@ -77,8 +80,12 @@ TaskPrice price_vector(const Preset& preset, const VectorWork& work, int64_t blo
   const int64_t cached_out = std::min(work.cached_out, work.bytes_out);
   const double all_out = static_cast<double>(work.bytes_out - cached_out) +
                          static_cast<double>(work.bytes_out_per_block * block_dim);
-  const double chip_in = memory_ns(preset, static_cast<double>(work.bytes_in - cached),
-                                   per_transfer(bytes_in, work.loads), work.run_in, work.aligned);
+  const int64_t uncached = work.bytes_in - cached;
+  const int64_t indices = std::min(work.indices_in, uncached);
+  const double transfer_in = per_transfer(bytes_in, work.loads);
+  const double chip_in = memory_ns(preset, static_cast<double>(uncached - indices), transfer_in,
+                                   work.run_in, work.aligned) +
+                         memory_ns(preset, static_cast<double>(indices), transfer_in, 0, true);
   const double chip_out =
       memory_ns(preset, all_out, per_transfer(bytes_out, work.stores), work.run_out, work.aligned);
   const double chip_cached = static_cast<double>(cached + cached_out) / preset.l2_gb_per_s;

@@ -42,7 +42,7 @@ CubeWork scores_work(const Node& node, const AttentionGeometry& g, int64_t rows,
   work.epilogue_bytes_in = g.masked && g.mask_query_step != 0 && g.mask_key_step != 0 ? 1 : 0;
   work.epilogue_pass_bytes = passes * lane_bytes(f32);
   work.epilogue_instructions = passes;
-  work.whole_rows = true;
+  work.whole_rows = work.rows_by_blocks = true;
   return work;
 }
 

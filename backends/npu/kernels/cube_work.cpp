@@ -81,12 +81,15 @@ Split integer_product(const Preset& preset, const AnchoredNode& product) {
   VectorWork& work = split.work;
   work.units = std::max<int64_t>(1, checked_mul(checked_mul(tiles.batch, tiles.m), across));
   work.elements_per_unit = checked_mul(tiles.columns, k);
+  work.elements = checked_mul(checked_mul(tiles.batch, tiles.m), checked_mul(n, k));
   work.pass_bytes =
       (vector::instruction_passes("mul") + vector::instruction_passes("add")) * lane_bytes(c.dtype);
   work.instructions = 2;
   work.loads = 2;
   work.bytes_in = checked_add(checked_mul(bytes_of(a), std::max<int64_t>(1, across)),
                               checked_mul(bytes_of(b), std::max<int64_t>(1, down)));
+  // A core needs all of its columns of B for a single row.
+  work.least_in_per_block = bytes_of(b) / std::max<int64_t>(1, checked_mul(across, tiles.batch));
   work.bytes_out = bytes_of(c);
   work.tile_elements = checked_mul(tile_that_fits(preset, 4 * size), tiles.rows);
   work.aligned = n * size % kRowAlignment == 0 || n * size < kRowAlignment;

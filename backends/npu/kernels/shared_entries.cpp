@@ -13,6 +13,7 @@
 #include "keel/graph/ir/table_attributes.h"
 #include "keel/ops/gather.h"
 #include "keel/ops/pool.h"
+#include "keel/ops/scan.h"
 #include "keel/ops/shape.h"
 #include "keel/ops/slice.h"
 #include "keel/ops/sort.h"
@@ -21,6 +22,7 @@ namespace keel::npu {
 namespace {
 
 constexpr int64_t kBytesOfAnUpdate = 2048;  // that a core takes at once of a row that is added
+constexpr int64_t kPassesOfATurn = 2;       // of each element, from rows to columns
 constexpr int kMostBlocks = 32;  // of the host's kernels; the device's number is the scheduler's
 
 // Rows of so many bytes (0: as long as the tile) in strided transfers.
@@ -92,9 +94,15 @@ NodeWork transpose_work(const WorkRequest& r) {
   return {{}, {moves(r.preset, node, passes_of(node), row_in, row_out)}};
 }
 
+// Only the rows that are kept are read.
 NodeWork slice_work(const WorkRequest& r) {
   const Node& node = r.anchored.node();
-  return {{}, {moves(r.preset, node, 0, row_bytes(node.type()), 0)}};
+  const Type& type = node.type();
+  Split split = moves(r.preset, node, 0, row_bytes(type), 0);
+  split.work.bytes_in = bytes_of(type);
+  const auto& strides = node.as<SliceAttributes>().strides;
+  if (!strides.empty() && strides.back() != 1) split.work.run_in = size_in_bytes(type.dtype);
+  return {{}, {split}};
 }
 
 NodeWork concat_work(const WorkRequest& r) {
@@ -132,7 +140,8 @@ NodeWork gather_work(const WorkRequest& r) {
   Split split = moves(r.preset, node, 0, 0, 0);
   split.work.run_in = run;
   // Only the rows that are asked for are read.
-  split.work.bytes_in = bytes_of(node.type()) + bytes_of(node.input(1).type());
+  split.work.indices_in = bytes_of(node.input(1).type());
+  split.work.bytes_in = bytes_of(node.type()) + split.work.indices_in;
   return {{}, {split}};
 }
 
@@ -142,7 +151,8 @@ NodeWork scatter_add_work(const WorkRequest& r) {
   // It adds to what lies there: only the rows that are named move, read and written.
   const Type updates = node.input(2).type();
   split.work.bytes_out = bytes_of(updates);
-  split.work.bytes_in = bytes_of(node.input(1).type()) + 2 * bytes_of(updates);
+  split.work.indices_in = bytes_of(node.input(1).type());
+  split.work.bytes_in = split.work.indices_in + 2 * bytes_of(updates);
   // Cores share the columns: a unit is some of them, of all updates, each a transfer of its own.
   // Two buffers for what is added and for what it is added to, and the sums, which are wide, fit.
   const int64_t size = size_in_bytes(updates.dtype);
@@ -152,6 +162,7 @@ NodeWork scatter_add_work(const WorkRequest& r) {
   split.work.tile_elements = together;
   split.work.elements_per_unit = checked_mul(together, count);
   split.work.units = divide_up(columns, together);
+  split.work.elements = checked_mul(columns, count);
   split.work.run_in = split.work.run_out = together * size;
   split.limit = Limit::kDependency;
   split.reason = "rows that are named twice are added in order; " +
@@ -195,6 +206,18 @@ NodeWork ordering_work(const WorkRequest& r) {
   return {{}, {split}};
 }
 
+// Lines are combined place by place, many of them at once; those that lie along the last axis are
+// turned for that and turned back, as transpose turns them.
+NodeWork scan_work(const WorkRequest& r) {
+  const Node& node = r.anchored.node();
+  const Type& type = node.type();
+  const auto axis = static_cast<size_t>(node.as<ScanAttributes>().axis);
+  Split split = row_work(r.preset, node, type, type.shape[axis]);
+  const bool turned = axis + 1 == type.shape.rank();
+  if (turned) split.work.pass_bytes = checked_mul(split.work.pass_bytes, 1 + 2 * kPassesOfATurn);
+  return {{}, {split}};
+}
+
 // A line of the result is made from the lines of x that its windows lie on, and that of a gradient
 // from those of all windows that reach it.
 template <bool kGradient>
@@ -210,10 +233,14 @@ NodeWork max_pool_work(const WorkRequest& r) {
   work.units = std::max<int64_t>(1, lines);
   work.elements_per_unit = type.shape.num_elements() / work.units;
   const int64_t taps = checked_mul(window[0], window[1]);
-  work.pass_bytes = checked_mul(passes_of(node), taps) * lane_bytes(type.dtype);
+  const int64_t windows = kGradient ? divide_up(window[0], stride[0]) : 1;
+  // A line of dx goes through the taps of all windows of a line, which are fewer than its elements.
+  const int64_t passes =
+      kGradient ? divide_up(checked_mul(checked_mul(passes_of(node), taps), windows), stride[1])
+                : checked_mul(passes_of(node), taps);
+  work.pass_bytes = passes * lane_bytes(type.dtype);
   work.instructions = passes_of(node);
   work.tile_elements = tile_that_fits(r.preset, 4 * size_in_bytes(type.dtype));
-  const int64_t windows = kGradient ? divide_up(window[0], stride[0]) : 1;
   const int64_t lines_in = checked_mul(checked_mul(lines, windows), window[0]);
   const Shape& x = node.input(0).shape();
   work.bytes_in = checked_mul(lines_in, checked_mul(x[2] * x[3], size_in_bytes(type.dtype)));
@@ -270,7 +297,7 @@ KernelEntry adding(std::string_view op, NodeWork (*work)(const WorkRequest&), in
 
 std::span<const KernelEntry> shared_entries() {
   static const KernelEntry entries[] = {
-      moving({"transpose"}, transpose_work, 2),
+      moving({"transpose"}, transpose_work, kPassesOfATurn),
       moving({"slice"}, slice_work),
       moving({"pad"}, pad_work),
       moving({"concat"}, concat_work),
@@ -284,6 +311,8 @@ std::span<const KernelEntry> shared_entries() {
       // Passes of one round of merging.
       moving({"sort"}, ordering_work<SortAttributes>, 4),
       moving({"top_k"}, ordering_work<TopKAttributes>, 4),
+      computing("cumsum", scan_work, 1),
+      computing("cumprod", scan_work, 1),
       // Passes for each tap of a window.
       computing("max_pool2d", max_pool_work<false>, 1),
       moving({"max_pool2d_gradient"}, max_pool_work<true>, 4),

@@ -10,6 +10,7 @@
 #include "keel/backends/common/vector/instructions.h"
 #include "keel/backends/npu/kernels/element_work.h"
 #include "keel/backends/npu/kernels/kernel_entry.h"
+#include "keel/core/base/checked.h"
 
 namespace keel::npu {
 namespace {
@@ -85,7 +86,10 @@ Split by_results(const Preset& preset, const AnchoredNode& fused, const ReducePl
   const int64_t kept = numeric.results();
   split.results_of_a_unit = results_together(node, numeric);
   split.work.units = std::max<int64_t>(1, divide_up(kept, split.results_of_a_unit));
-  split.work.elements_per_unit = divide_up(numeric.elements(), split.work.units);
+  const int64_t together = std::min(std::max<int64_t>(1, kept), split.results_of_a_unit);
+  split.work.elements_per_unit =
+      checked_mul(together, divide_up(numeric.elements(), std::max<int64_t>(1, kept)));
+  split.work.elements = numeric.elements();
   split.work.epilogue = epilogue_work(preset, fused, false);
   if (split.work.epilogue != nullptr) split.work.bytes_out = split.work.stores = 0;
   split.limit = Limit::kRows;
@@ -111,7 +115,11 @@ Split by_chunks(const Preset& preset, const AnchoredNode& fused, const ReducePla
   split.results_of_a_unit = results_together(fused.anchor(), numeric);
   const int64_t groups = divide_up(numeric.width(), split.results_of_a_unit);
   split.work.units = numeric.outer_count() * numeric.chunks() * groups;
-  split.work.elements_per_unit = divide_up(numeric.elements(), split.work.units);
+  const int64_t together = std::min(numeric.width(), split.results_of_a_unit);
+  const int64_t columns = numeric.outer_count() * numeric.chunks() * numeric.width();
+  split.work.elements_per_unit =
+      checked_mul(together, divide_up(numeric.elements(), std::max<int64_t>(1, columns)));
+  split.work.elements = numeric.elements();
   split.work.bytes_out_per_block = split.work.bytes_out;
   split.work.epilogue = epilogue_work(preset, fused, true);
   split.limit = Limit::kReduction;

@@ -23,6 +23,10 @@ struct Loss {
   int64_t lost_ns = 0;  // above what the cores' and the memory's peaks allow
 };
 
+bool is_collective(const NpuProgram& program, uint32_t task) {
+  return program.list().tasks[task].kind == TaskKind::kHccl;
+}
+
 std::vector<Loss> losses(const NpuProgram& program, const StepTime& step) {
   std::map<uint32_t, Loss> by_task;
   for (const TaskTime& time : step.tasks) {
@@ -31,12 +35,20 @@ std::vector<Loss> losses(const NpuProgram& program, const StepTime& step) {
     Loss& loss = by_task[time.task];
     loss.task = time.task;
     ++loss.count;
+    // Of a collective the step waits for what other tasks do not hide, and all of that is lost.
+    if (is_collective(program, time.task)) {
+      loss.total_ns += program.list().tasks[time.task].device_ns;
+      loss.lost_ns = loss.total_ns;
+      continue;
+    }
     loss.total_ns += launch->price.total_ns;
     loss.lost_ns += launch->price.total_ns -
                     std::max(launch->price.compute_roof_ns, launch->price.memory_roof_ns);
   }
   std::vector<Loss> sorted;
-  for (const auto& [task, loss] : by_task) sorted.push_back(loss);
+  for (const auto& [task, loss] : by_task) {
+    if (loss.total_ns > 0) sorted.push_back(loss);
+  }
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const Loss& x, const Loss& y) { return x.lost_ns > y.lost_ns; });
   return sorted;
@@ -52,12 +64,13 @@ std::string text_of(const NpuProgram& program, const Loss& loss, size_t rank) {
   const TaskInfo& info = program.list().infos[loss.task];
   const int64_t cores = launch.cube ? program.preset().cube_cores : program.preset().vector_cores;
   std::string text = fmt::format(
-      "{}. {}  {}{}\n   {:.3f} us a step{}, {:.3f} us of it above both roofs; block_dim {} of "
-      "{}\n",
-      rank, printable(title_of(info)), info.types,
+      "{}. {}  {}{}\n   {:.3f} us a step{}", rank, printable(title_of(info)), info.types,
       info.site.known() ? "  (" + printable(to_string(info.site)) + ")" : "", us(loss.total_ns),
-      loss.count > 1 ? fmt::format(" in {} launches", loss.count) : "", us(loss.lost_ns),
-      launch.price.block_dim, cores);
+      loss.count > 1 ? fmt::format(" in {} launches", loss.count) : "");
+  text += is_collective(program, loss.task)
+              ? " that no other task hides\n"
+              : fmt::format(", {:.3f} us of it above both roofs; block_dim {} of {}\n",
+                            us(loss.lost_ns), launch.price.block_dim, cores);
   if (launch.limit == Limit::kNone)
     text += "   reason: all cores are in use\n";
   else
@@ -85,7 +98,7 @@ std::string untimed(const NpuProgram& program) {
     return "the step has no modelled time before it runs: data decides at task " +
            std::to_string(i) + " (" + printable(list.infos[i].name) +
            (site.known() ? ", " + printable(to_string(site)) : "") +
-           "); each branch is listed once\n";
+           "); such a loop is listed with one turn, and a cond around it without branches\n";
   }
   return "";
 }

@@ -12,11 +12,11 @@
 #include "keel/core/base/error.h"
 #include "keel/core/base/file.h"
 #include "keel/core/base/printable.h"
+#include "keel/core/base/read_budget.h"
 
 namespace keel::npu {
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t{1} << 27;
 constexpr uint64_t kMostAdviceBytes = uint64_t{1} << 20;
 constexpr size_t kMostRows = 40;
 constexpr const char* kSteps = "step_trace.csv";
@@ -27,7 +27,10 @@ constexpr const char* kAdvice = "advice.txt";
 class CsvTable {
  public:
   explicit CsvTable(const std::string& path) : path_(path) {
-    rows_ = parse_csv(read_file(path, kMostBytes), path);
+    std::error_code unknown;  // then reading it says why
+    const uint64_t bytes = std::filesystem::file_size(path, unknown), budget = read_budget();
+    if (!unknown && bytes > budget) throw over_read_budget(path, "table", budget);
+    rows_ = parse_csv(read_file(path, budget), path);
     if (rows_.empty()) throw Error({.op = path, .message = "is empty"});
     for (size_t i = 0; i < rows_[0].size(); ++i) columns_[rows_[0][i]] = i;
   }

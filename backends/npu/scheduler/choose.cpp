@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "keel/backends/npu/scheduler/scheduler.h"
+#include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
 
 namespace keel::npu {
@@ -40,13 +41,18 @@ void keep_better(Choice& best, bool& found, const Choice& candidate) {
 }
 
 // Row-wise ops want whole rows of C: those of a tile with fewer columns wait in half of unified
-// buffer until the last columns are there. Leaves tilings with room for that, if there are any.
-void keep_whole_rows(const Preset& preset, const CubeWork& work, std::vector<CubeTiling>& list) {
-  const auto has_room = [&](const CubeTiling& t) {
-    return t.bn >= work.n || std::min(t.bm, work.m) * work.n * 4 <= preset.ub_bytes / 2;
-  };
-  if (std::none_of(list.begin(), list.end(), has_room)) return;
-  std::erase_if(list, [&](const CubeTiling& t) { return !has_room(t); });
+// buffer until the last columns are there.
+bool has_room_for_rows(const Preset& preset, const CubeWork& work, const CubeTiling& t) {
+  if (!work.whole_rows || work.rows_by_blocks || t.bn >= work.n) return true;
+  return checked_mul(checked_mul(std::min(t.bm, work.m), work.n), 4) <= preset.ub_bytes / 2;
+}
+
+// Returns the work where there is no such room: rows wait in global memory, in f32.
+CubeWork with_rows_in_memory(CubeWork work) {
+  const int64_t own = work.wide ? 4 : static_cast<int64_t>(size_of(work.dtype));
+  work.epilogue_bytes_out = (work.epilogue_bytes_out < 0 ? own : work.epilogue_bytes_out) + 4;
+  work.epilogue_bytes_in += 4;
+  return work;
 }
 
 // Tiles worth trying for a product: sides of 16 to 256 that do not exceed C's by more than the
@@ -77,7 +83,6 @@ std::vector<CubeTiling> tilings(const Preset& preset, const CubeWork& work) {
       }
     }
   }
-  if (work.whole_rows) keep_whole_rows(preset, work, list);
   return list;
 }
 
@@ -126,7 +131,9 @@ Choice choose_cube(const Preset& preset, const CubeWork& work, int64_t blocks, b
   const int64_t units_n =
       work.whole_rows ? 1 : std::max<int64_t>(1, (work.n + kFractal - 1) / kFractal);
   int64_t reached = 0;
+  const CubeWork in_memory = with_rows_in_memory(work);
   for (CubeTiling t : tilings(preset, work)) {
+    const CubeWork& tiled = has_room_for_rows(preset, work, t) ? work : in_memory;
     for (t.grid_batch = 1; t.grid_batch <= std::min(most, batches); ++t.grid_batch) {
       const int64_t rest = most / t.grid_batch;
       if (cuts_alike(batches, t.grid_batch)) continue;
@@ -135,7 +142,7 @@ Choice choose_cube(const Preset& preset, const CubeWork& work, int64_t blocks, b
         for (t.grid_n = 1; t.grid_n <= std::min(rest / t.grid_m, units_n); ++t.grid_n) {
           if (cuts_alike(units_n, t.grid_n)) continue;
           if (forced && t.grid_batch * t.grid_m * t.grid_n < reached) continue;
-          const Choice candidate{price_cube(preset, work, t), t, 0};
+          const Choice candidate{price_cube(preset, tiled, t), t, 0};
           if (forced && candidate.price.block_dim < reached) continue;
           if (forced && candidate.price.block_dim > reached) found = false;
           reached = std::max(reached, candidate.price.block_dim);

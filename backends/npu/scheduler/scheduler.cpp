@@ -84,9 +84,20 @@ class Scheduler {
       launch.reason = units_reason();
       return;
     }
+    const bool worth_more = wanted >= static_cast<double>(blocks) + 1;
+    if (worth_more && blocks < units &&
+        divide_up(units, blocks) == divide_up(units, std::min(units, cores_))) {
+      launch.limit = units_limit();
+      launch.reason =
+          fmt::format("{}; {} block{} have as much to do at most as {} would have", units_reason(),
+                      blocks, blocks == 1 ? "" : "s", std::min(units, cores_));
+      return;
+    }
     const bool memory =
         taken_.price.busy(Unit::kMte2) + taken_.price.busy(Unit::kMte3) >= taken_.price.cycles;
-    const bool saves = choose(blocks + 1, true).price.pipeline_ns < taken_.price.pipeline_ns;
+    // A hundredth is the rounding of how work is dealt out, not a gain.
+    const bool saves = static_cast<double>(choose(blocks + 1, true).price.pipeline_ns) <
+                       0.99 * static_cast<double>(taken_.price.pipeline_ns);
     if (memory && !saves && wanted > static_cast<double>(blocks) + 1) {
       launch.limit = Limit::kBandwidth;
       launch.reason =
@@ -108,7 +119,8 @@ class Scheduler {
       return most;
     }
     const CubeWork& work = *work_.cube;
-    return std::max<int64_t>(1, work.batch * ((work.m + 15) / 16) * ((work.n + 15) / 16));
+    const int64_t across = work.whole_rows ? 1 : divide_up(work.n, 16);
+    return std::max<int64_t>(1, work.batch * divide_up(work.m, 16) * across);
   }
   Limit units_limit() const {
     if (!work_.cube) return work_.splits[taken_.split].limit;
@@ -119,7 +131,8 @@ class Scheduler {
     if (!work_.cube) return work_.splits[taken_.split].reason;
     const CubeWork& work = *work_.cube;
     std::string text =
-        fmt::format("{} tile{} of 16x16 in the result", most_units(), most_units() == 1 ? "" : "s");
+        fmt::format("{} tile{} of {} in the result", most_units(), most_units() == 1 ? "" : "s",
+                    work.whole_rows ? "16 whole rows" : "16x16");
     if (units_limit() == Limit::kReduction) text += fmt::format("; k = {} is not split", work.k);
     return text;
   }
@@ -136,7 +149,8 @@ class Scheduler {
 // Returns vector work as it would be with units enough for every core.
 Launch finer(const Preset& preset, Split split, int64_t element_bytes) {
   VectorWork& work = split.work;
-  const int64_t total = work.units * work.elements_per_unit;
+  const int64_t total =
+      work.elements != 0 ? work.elements : work.units * work.elements_per_unit;
   work.elements_per_unit = std::max<int64_t>(1, 256 / element_bytes);
   work.units = std::max<int64_t>(1, total / work.elements_per_unit);
   return launch_of(preset, {{}, {std::move(split)}});
@@ -193,8 +207,10 @@ void advise_vector(const Preset& preset, const Node& node, const Split& split, L
       launch.fix = "use a larger batch: more rows occupy more cores";
       launch.instead = {finer(preset, split, element)};
       break;
-    case Limit::kReduction:
     case Limit::kDependency:
+      launch.fix = "add wider rows: cores share their columns";
+      break;
+    case Limit::kReduction:
       launch.fix = "reduce along an inner axis first, so that each core has results of its own";
       launch.instead = {finer(preset, split, element)};
       break;

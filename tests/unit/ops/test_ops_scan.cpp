@@ -56,6 +56,62 @@ TEST_CASE("scans pass NaN and infinities on and not back on every backend") {
   }
 }
 
+// What cumsum or cumprod of a line gives, by a plain loop in double that rounds each result once.
+Tensor scanned(const Tensor& x, size_t axis, ScanOptions options, bool product) {
+  Tensor result(x.dtype(), x.shape());
+  const int64_t count = x.shape()[axis], stride = x.shape().strides()[axis];
+  for (int64_t line = 0; line < x.num_elements() / count; ++line) {
+    const int64_t first = line / stride * stride * count + line % stride;
+    double total = product ? 1 : 0;
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t at = first + (options.reverse ? count - 1 - i : i) * stride;
+      const double next = product ? total * x.at(at) : total + x.at(at);
+      result.set(at, options.exclusive ? total : next);
+      total = next;
+    }
+  }
+  return result;
+}
+
+TEST_CASE("scans of many lines have the bits of a plain loop in double on every backend") {
+  // Lines along the last axis and lines that alternate, more of them than go together.
+  const Shape shape{3, 67, 131};
+  for (const DType dtype : {f32, f16, bf16, i32, u8}) {
+    CAPTURE(name_of(dtype));
+    Tensor t(dtype, shape);
+    for (int64_t i = 0; i < t.num_elements(); ++i)
+      t.set(i, is_float(dtype) ? 0.9 + static_cast<double>(i * 37 % 101) / 500.0 : double(i % 2));
+    for (const std::string& backend : backend_names()) {
+      CAPTURE(backend);
+      for (int64_t axis = 0; axis < 3; ++axis) {
+        CAPTURE(axis);
+        for (const ScanOptions options :
+             {ScanOptions{}, ScanOptions{true, false}, ScanOptions{false, true}}) {
+          Graph g;
+          const Value x = g.input("x", dtype, shape);
+          Session session(g, device(backend));
+          const auto got =
+              session.run({cumsum(x, axis, options), cumprod(x, axis, options)}, {{x, t}});
+          CHECK(bit_equal(got[0], scanned(t, static_cast<size_t>(axis), options, false)));
+          CHECK(bit_equal(got[1], scanned(t, static_cast<size_t>(axis), options, true)));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a running count goes on where ones are lost beside a float") {
+  for (const std::string& backend : backend_names()) {
+    CAPTURE(backend);
+    Graph g;
+    const Value x = g.input("x", f32, {11});
+    Tensor t = Tensor::full(f32, {11}, 1);
+    t.set(0, 16777216);
+    Session session(g, device(backend));
+    CHECK(session.run(cumsum(x), {{x, t}}).at(10) == 16777226);
+  }
+}
+
 TEST_CASE("gradients of cumprod are right at zeros") {
   Graph g;
   const Value x = g.constant(Tensor::of<double>({4}, {2, 0, 3, 0}));
