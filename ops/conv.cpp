@@ -302,10 +302,9 @@ DType result_dtype(const BuildContext& c, const Conv2dAttributes& a) {
   return a.wide ? f32 : c.inputs[0].dtype();
 }
 
-// A convolution of NCHW has the bound of sums of terms.
-Conv2dAttributes channels_last(Conv2dAttributes a) {
+template <class ConvAttributes>
+ConvAttributes channels_last(ConvAttributes a) {
   a.layout = kChannelsLast;
-  a.algorithm = kDirectAlgorithm;
   return a;
 }
 
@@ -334,6 +333,12 @@ Values decompose_weight_gradient(const BuildContext& c) {
   const Shape shape = weight_shape(weight_axes(a), {a.size[0], a.size[1]},
                                    x.shape()[axes.channel] / a.groups, dy.shape()[axes.channel]);
   if (const auto zeros = trivial(c, result_dtype(c, a), shape)) return {*zeros};
+  if (a.layout == kChannelsFirst) {
+    const Value dw = emit("conv2d_weight_gradient",
+                          {transpose(x, kImageToLast, site), transpose(dy, kImageToLast, site)},
+                          Attributes::of(channels_last(a)), site);
+    return {transpose(dw, kWeightToFirst, site)};
+  }
   if (a.parts > 1) {
     Values gradients;
     const int64_t images = x.shape()[0] / a.parts;
@@ -344,12 +349,6 @@ Values decompose_weight_gradient(const BuildContext& c) {
       gradients.push_back(conv2d_weight_gradient(part(x), part(dy), a.size, a, site));
     }
     return {tree_sum(gradients, site)};
-  }
-  if (a.layout == kChannelsFirst) {
-    const Value dw =
-        conv2d_weight_gradient(transpose(x, kImageToLast, site), transpose(dy, kImageToLast, site),
-                               a.size, channels_last(a), site);
-    return {transpose(dw, kWeightToFirst, site)};
   }
   const ConvGeometry g(a, x.shape(), shape);
   return {cast(conv_weight_product(x, dy, g, a.wide, site), result_dtype(c, a), site)};

@@ -57,7 +57,13 @@ void reference_avg_gradient(const ReferenceContext& c) {
   for (size_t i = 0; i < sums.size(); ++i) c.outputs[0].set(static_cast<int64_t>(i), sums[i]);
 }
 
-// ---- decompositions
+// ---- decompositions; NCHW is transposed to NHWC and back
+
+template <class PoolAttributes>
+PoolAttributes channels_last(PoolAttributes a) {
+  a.layout = kChannelsLast;
+  return a;
+}
 
 // Returns the divisor of each window as a Value to divide by; one number where all are equal.
 Value divisors(const BuildContext& c, const AvgPool2dAttributes& a, const PoolGeometry& g,
@@ -86,6 +92,10 @@ Values decompose_avg(const BuildContext& c) {
   const PoolGeometry g(a, c.inputs[0].shape());
   const DType dtype = c.inputs[0].dtype();
   if (g.results.num_elements() == 0) return {zeros_of(c.graph, {dtype, g.results}, c.site)};
+  if (a.layout == kChannelsFirst) {
+    const Value last = transpose(c.inputs[0], kImageToLast, c.site);
+    return {transpose(avg_pool2d(last, channels_last(a), c.site), kImageToFirst, c.site)};
+  }
   const Value x = widened(c.inputs[0], c.site);
   const Value total =
       join_windows(padded_image(x, g.windows, g.axes, 0, c.site), g, c.site,
@@ -103,6 +113,11 @@ Values decompose_avg_gradient(const BuildContext& c) {
   const PoolGeometry g(a, images);
   if (images.num_elements() == 0 || g.results.num_elements() == 0)
     return {zeros_of(c.graph, {dy.dtype(), images}, c.site)};
+  if (a.layout == kChannelsFirst) {
+    const Value dx = avg_pool2d_gradient(transpose(dy, kImageToLast, site), a.size,
+                                         channels_last(a), site);
+    return {transpose(dx, kImageToFirst, site)};
+  }
   const Value wide = widened(dy, site);
   Value spread = div(wide, divisors(c, a, g, wide.dtype()), site);
   for (const size_t i : {size_t{0}, size_t{1}}) {

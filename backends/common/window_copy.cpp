@@ -31,8 +31,7 @@ class WindowCopy {
         windows_(windows),
         part_(part),
         line_(windows.line()),
-        first_repeat_(part.column / (down_.taps * line_) * windows.repeat_pitch),
-        first_tap_(part.column % (down_.taps * line_) / line_),
+        first_tap_(part.column / line_),
         first_in_line_(part.column % line_),
         in_line_(across_.tap_step == 1 && across_.pitch == windows.channels) {}
 
@@ -53,17 +52,14 @@ class WindowCopy {
  private:
   // One window, whose tap 0 lies on (y, x).
   void copy_row(const T* image, int64_t y, int64_t x, T* to) const {
-    const T* repeat = image + first_repeat_;
     int64_t tap = first_tap_, at = first_in_line_;
     for (int64_t left = part_.columns; left > 0;) {
       const int64_t count = std::min(left, line_ - at);
-      copy_line(repeat, y + tap * down_.tap_step, x, at, count, to);
+      copy_line(image, y + tap * down_.tap_step, x, at, count, to);
       to += count;
       left -= count;
       at = 0;
-      if (++tap < down_.taps) continue;
-      tap = 0;
-      repeat += windows_.repeat_pitch;
+      ++tap;
     }
   }
 
@@ -100,9 +96,8 @@ class WindowCopy {
   const WindowRows& windows_;
   const MatrixPart& part_;
   const int64_t line_;
-  // Where the part's first column lies in each window: elements to its repeat, its line of taps,
-  // and the column there.
-  const int64_t first_repeat_, first_tap_, first_in_line_;
+  // Where the part's first column lies in each window: its line of taps, and the column there.
+  const int64_t first_tap_, first_in_line_;
   const bool in_line_;  // whether taps across lie side by side
 };
 

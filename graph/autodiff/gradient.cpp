@@ -1,15 +1,18 @@
 #include "keel/graph/autodiff/gradient.h"
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 
+#include "keel/graph/autodiff/body_gradient.h"
 #include "keel/graph/autodiff/flow.h"
 #include "keel/graph/autodiff/recompute.h"
 #include "keel/graph/control/control_flow.h"
 #include "keel/graph/ir/emit.h"
 #include "keel/graph/ir/scopes.h"
+#include "keel/graph/precision/keep_dtype.h"
 
 namespace keel {
 namespace {
@@ -21,6 +24,13 @@ namespace {
                .message = why,
                .fix = fix,
                .site = site});
+}
+
+// Returns whether an op composed of others computes in f32 also of low operands, so that the parts
+// of its gradient do not follow theirs one by one.
+bool sums_wide(const OpDef& op) {
+  return op.decompose != nullptr &&
+         ((op.traits & kReduction) != 0 || op.mix_class == MixClass::kBlack);
 }
 
 bool leads_on(const Node& node, const ValueSet& varied, const ValueSet& useful,
@@ -135,12 +145,6 @@ class GradientLabels {
   NodeLabelPtr forward_, made_;
 };
 
-Value zeros_like(Graph& graph, const Type& type, CallSite site) {
-  const Value zero = graph.constant(Tensor::full(type.dtype, Shape{}, 0), site);
-  if (type.shape.rank() == 0) return zero;
-  return graph.constant(Tensor(type.dtype, type.shape), site);
-}
-
 }  // namespace
 
 Values gradients(Operand y, const Values& xs, CallSite site) {
@@ -217,6 +221,8 @@ Values expand_gradients(const Values& ys, const Values& xs, const Values& seeds,
     const Values inputs = recomputed(node.data_inputs(), node);
     const Values results = recomputed(outputs, node);
     const LabelScope label(graph, labels.of(node));
+    std::optional<KeepDtypeScope> kept;
+    if (sums_wide(node.op())) kept.emplace(graph);
     Values output_gradients;
     for (const Value& output : outputs) output_gradients.push_back(total(output));
     const Values flows = node.op().gradient(BuildContext{node.op(), node.attributes(), inputs,
@@ -237,7 +243,7 @@ Values expand_gradients(const Values& ys, const Values& xs, const Values& seeds,
   Values result;
   for (const Value& x : xs) {
     const Value gradient = total(x);
-    result.push_back(gradient.valid() ? gradient : zeros_like(graph, x.type(), site));
+    result.push_back(gradient.valid() ? gradient : filled(graph, x.type(), 0, site));
   }
   return result;
 }

@@ -93,9 +93,11 @@ Values operand_values(const std::vector<Operand>& operands, Graph& graph, const 
   return values;
 }
 
+// With a trip count the condition is never asked, so what it computes must not run before the loop.
 std::shared_ptr<Graph> build_condition(Graph& graph, const Values& inputs,
-                                       const ConditionFunction& condition, CallSite site) {
-  const BodyScope test(graph, "while_loop", true, site);
+                                       const ConditionFunction& condition, int64_t trip_count,
+                                       CallSite site) {
+  const BodyScope test(graph, "while_loop", trip_count < 0, site);
   test->set_iteration(test->input("iteration", i64, {}, site));
   const Values result = adopt_results(*test, {condition(body_variables(*test, inputs, 1))},
                                       "while_loop", "condition", site);
@@ -145,7 +147,8 @@ const Node& add_while_loop(const std::vector<Operand>& init, const ConditionFunc
   Values inputs = operand_values(init, graph, "while_loop", site);
   inputs.insert(inputs.begin(), graph.constant(Tensor::scalar<int64_t>(0), site));
 
-  const std::shared_ptr<Graph> test = build_condition(graph, inputs, condition, site);
+  const std::shared_ptr<Graph> test =
+      build_condition(graph, inputs, condition, attributes.trip_count, site);
   const std::shared_ptr<Graph> step =
       build_loop_body(graph, inputs, body, attributes.trip_count, site);
   const Values captures = unify_captures(*test, *step);

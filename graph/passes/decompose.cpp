@@ -1,3 +1,4 @@
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -6,6 +7,7 @@
 #include "keel/graph/ir/rewriter.h"
 #include "keel/graph/ir/scopes.h"
 #include "keel/graph/passes/passes.h"
+#include "keel/graph/precision/keep_dtype.h"
 
 namespace keel {
 namespace {
@@ -22,8 +24,8 @@ std::string describe(const Node& node, const std::string& reason) {
 
 class Decomposer {
  public:
-  Decomposer(const SupportsFunction& supports, PlacementPolicy policy)
-      : supports_(supports), policy_(policy) {}
+  Decomposer(const SupportsFunction& supports, PlacementPolicy policy, const KeepsFunction& keeps)
+      : supports_(supports), policy_(policy), keeps_(keeps) {}
 
   template <class Pointer>
   Pointer run(const Graph& graph) {
@@ -203,6 +205,8 @@ class Decomposer {
   void replace(const Node& node, Rewriter& rewriter, Graph& to) {
     const size_t before = to.size();
     const LabelScope label(to, node);
+    std::optional<KeepDtypeScope> kept;
+    if (keeps_ && keeps_(node)) kept.emplace(to);
     const Values inputs = rewriter(node.data_inputs());
     const Values outputs = node.op().decompose(
         BuildContext{node.op(), node.attributes(), inputs, {}, {}, node.bodies(), to, node.site()});
@@ -236,6 +240,7 @@ class Decomposer {
 
   const SupportsFunction& supports_;
   const PlacementPolicy policy_;
+  const KeepsFunction& keeps_;
   bool changed_ = false;
   std::vector<std::string> unsupported_;
 };
@@ -243,8 +248,8 @@ class Decomposer {
 }  // namespace
 
 std::unique_ptr<Graph> decompose(const Graph& graph, const SupportsFunction& supports,
-                                 PlacementPolicy policy) {
-  return Decomposer(supports, policy).run<std::unique_ptr<Graph>>(graph);
+                                 PlacementPolicy policy, const KeepsFunction& keeps) {
+  return Decomposer(supports, policy, keeps).run<std::unique_ptr<Graph>>(graph);
 }
 
 }  // namespace keel

@@ -11,13 +11,15 @@
 #include "keel/graph/ir/scopes.h"
 #include "keel/graph/passes/freeze.h"
 #include "keel/graph/passes/passes.h"
+#include "keel/graph/passes/permutation.h"
 #include "keel/graph/passes/users.h"
 
 namespace keel {
 namespace {
 
-// Larger results are computed at run time: constants live as long as the program.
-constexpr size_t kMostFoldedBytes = size_t{1} << 20;
+// Larger results are computed at run time: constants live as long as the program. What is turned
+// takes the place of what it is made of, as weights of another layout do.
+constexpr size_t kMostFoldedBytes = size_t{1} << 20, kMostTurnedBytes = size_t{256} << 20;
 
 constexpr uint32_t kNeverFolded = kNoFold | kEffect | kRandom | kControl | kSource;
 
@@ -48,15 +50,6 @@ bool is_filled_with(const Value& v, double value) {
   const Tensor* t = constant_of(v);
   if (t == nullptr || t->num_elements() == 0) return false;
   return bit_equal(*t, Tensor::full(t->dtype(), t->shape(), value));
-}
-
-// Returns the permutation of an op that moves elements by permuting axes.
-std::optional<std::vector<int64_t>> permutation_of(const Node& node) {
-  if (!node.has(kMovement)) return std::nullopt;
-  for (const auto& [name, value] : node.attributes().list()) {
-    if (name == "perm") return std::get<std::vector<int64_t>>(value);
-  }
-  return std::nullopt;
 }
 
 // Returns whether what shape a view has is said by the shape itself.
@@ -127,9 +120,10 @@ class Folder {
       exactly = exactly || is_marked(v.node(), kFoldAttribute, kExactFold);
     }
     if (exactly && !is_exact(node)) return false;
+    const size_t most = permutation_of(node) ? kMostTurnedBytes : kMostFoldedBytes;
     for (const Type& type : node.types()) {
       if (!type.shape.known() || size_of(type.dtype) == 0) return false;
-      if (type.shape.num_bytes(type.dtype) > kMostFoldedBytes) return false;
+      if (type.shape.num_bytes(type.dtype) > most) return false;
     }
     std::vector<Tensor> results;
     for (const Type& type : node.types()) results.emplace_back(type.dtype, type.shape);
@@ -196,14 +190,9 @@ class Folder {
     const auto outer = permutation_of(node);
     const auto inner = outer ? permutation_of(inputs[0].node()) : std::nullopt;
     if (!inner || inner->size() != outer->size()) return {};
-    std::vector<int64_t> merged;
-    bool identity = true;
-    for (const int64_t axis : *outer) {
-      merged.push_back(inner->at(static_cast<size_t>(axis)));
-      identity = identity && merged.back() + 1 == static_cast<int64_t>(merged.size());
-    }
+    const Permutation merged = composed(*inner, *outer);
     const Value below = inputs[0].node().input(0);
-    return identity ? below : add_like(node, below, "perm", merged);
+    return is_identity(merged) ? below : add_like(node, below, "perm", merged);
   }
 
   Value add_like(const Node& node, const Value& input, const char* attribute,

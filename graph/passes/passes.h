@@ -1,7 +1,8 @@
 // Passes: each takes a graph and gives a new one, or null where it says so and the graph would be
 // the same again; none changes its argument.
 // The order that compile() of graph/runtime uses: specialise, decompose, fold,
-// drop_unread_variables, cse (all three drop dead nodes), recompute_cheap, fuse. verify() runs
+// cancel_transposes, drop_unread_variables, cse (fold and the last two drop dead nodes),
+// recompute_cheap, fuse. verify() runs
 // after each in builds with KEEL_VERIFY_PASSES.
 #ifndef KEEL_GRAPH_PASSES_PASSES_H
 #define KEEL_GRAPH_PASSES_PASSES_H
@@ -44,12 +45,17 @@ KEEL_API std::unique_ptr<Graph> specialise(const SpecialiseRequest& request);
 // for fetches and updates.
 Values reached_inputs(const SpecialiseRequest& request);
 
+using KeepsFunction = std::function<bool(const Node&)>;
+
 // Replaces nodes that the backend does not run by their decomposition,
-// repeatedly. Under the policy `mixed` what is left then is placed on the host, as far as the
-// backend runs it there, and with a node in a body the whole loop or branch around it. What is left
-// unsupported is listed, all at once, with reasons and user lines, in one Error.
+// repeatedly. The parts of those for which `keeps` holds keep the dtypes of the graph under every
+// precision (graph/precision/keep_dtype.h). Under the policy `mixed` what is left then is placed on
+// the host, as far as the backend runs it there, and with a node in a body the whole loop or branch
+// around it. What is left unsupported is listed, all at once, with reasons and user lines, in one
+// Error.
 KEEL_API std::unique_ptr<Graph> decompose(const Graph& graph, const SupportsFunction& supports,
-                                          PlacementPolicy policy = PlacementPolicy::kFull);
+                                          PlacementPolicy policy = PlacementPolicy::kFull,
+                                          const KeepsFunction& keeps = {});
 
 // Inserts the copies (graph/ir/transfer.h) between the memory of the device and that of the host's
 // processor, where the policy `mixed` has placed nodes. Each value is copied once each way; the
@@ -57,9 +63,14 @@ KEEL_API std::unique_ptr<Graph> decompose(const Graph& graph, const SupportsFunc
 KEEL_API std::unique_ptr<Graph> insert_transfers(const Graph& graph);
 
 // Evaluates nodes whose inputs are all constants with the op's reference, up to
-// 1 MiB a result, applies identities that change no bit, and drops dead nodes.
-// REQUIRES a specialised graph: stop_gradient is dropped, too.
+// 1 MiB a result (transpositions 256 MiB), applies identities that change no bit, and drops dead
+// nodes. REQUIRES a specialised graph: stop_gradient is dropped, too.
 KEEL_API std::unique_ptr<Graph> fold(const Graph& graph);
+
+// Moves transpositions behind element-wise work where others follow that turn them back, and drops
+// both, as between convolutions whose channels come first; and those of products behind the work
+// that fuse then computes with the product. No bit changes. Null where there are none.
+KEEL_API std::unique_ptr<Graph> cancel_transposes(const Graph& graph);
 
 // Drops variables of loops that neither a reader of the loop's results nor its condition nor
 // another variable needs, such as the outputs of an lstm whose last state alone is used. Loops with

@@ -63,6 +63,13 @@ const PrecisionEntry* entry_of(const Node& node, const ResolvedPrecision& precis
   return nullptr;
 }
 
+bool keeps_as_composite(const Node& node, const ResolvedPrecision& precision) {
+  if (!precision.mode->low) return false;
+  const PrecisionEntry* entry = entry_of(node, precision);
+  if (entry == nullptr || !entry->mix) return false;
+  return *entry->mix == MixClass::kBlack || (entry->follows && node.has(kReduction));
+}
+
 FormChoice choose_form(const Node& node, const ResolvedPrecision& precision,
                        const SupportsFunction& supports, bool operands_are_low) {
   const auto kept = [&](const std::string& rule) {

@@ -17,6 +17,11 @@ bool is_outside_precision(const Node& node);
 // Returns the first entry that names the node; null where none does.
 const PrecisionEntry* entry_of(const Node& node, const ResolvedPrecision& precision);
 
+// Returns whether a node that is composed of others keeps the dtypes of the graph as a whole: its
+// parts would follow their operands one by one, where the mix list has it compute in f32, or where
+// it combines elements, which a composition does in f32 also of low operands.
+bool keeps_as_composite(const Node& node, const ResolvedPrecision& precision);
+
 struct FormChoice {
   NodeForm form;
   std::string rule;                   // "products: low (f32 sums)"

@@ -5,6 +5,7 @@
 
 #include "keel/core/base/environment.h"
 #include "keel/core/base/error.h"
+#include "keel/graph/precision/form_choice.h"
 #include "keel/graph/runtime/table_places.h"
 
 namespace keel {
@@ -30,7 +31,10 @@ GraphPtr run_decompose(const Graph& graph, PassContext& context) {
     context.some_other_form |= other.supported;
     return other.supported ? other : own;
   };
-  return decompose(graph, supports, context.placement);
+  const KeepsFunction keeps = [&](const Node& node) {
+    return keeps_as_composite(node, context.precision);
+  };
+  return decompose(graph, supports, context.placement, keeps);
 }
 
 GraphPtr run_precision(const Graph& graph, PassContext& context) {
@@ -43,6 +47,9 @@ GraphPtr run_precision(const Graph& graph, PassContext& context) {
 }
 
 GraphPtr run_fold(const Graph& graph, PassContext&) { return fold(graph); }
+GraphPtr run_cancel_transposes(const Graph& graph, PassContext&) {
+  return cancel_transposes(graph);
+}
 GraphPtr run_drop_unread_variables(const Graph& graph, PassContext&) {
   return drop_unread_variables(graph);
 }
@@ -85,6 +92,11 @@ constexpr Pass kPasses[] = {
      .changes_bits = "results of ops whose operands are all constants and that are not exact, such "
                      "as exp: it rounds them once, by the ops' references",
      .run = run_fold},
+    {.name = "cancel_transposes",
+     .summary = "drops transpositions that are turned back behind element-wise work",
+     .required = "",
+     .changes_bits = "",
+     .run = run_cancel_transposes},
     {.name = "drop_unread_variables",
      .summary = "drops variables of loops that nothing needs",
      .required = "",

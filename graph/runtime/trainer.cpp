@@ -391,8 +391,10 @@ Loop& Trainer::unfused(bool fast, CallSite site) {
   if (loop != nullptr) return *loop;
   // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): a fast phase is there if meant.
   SinkOptions step = fast ? fast_->step : step_;
-  // The second follows from the first, which nobody who looks for a number need be told.
-  step.disabled_passes.insert(step.disabled_passes.end(), {"fuse", "recompute_cheap"});
+  // The second follows from the first, which nobody who looks for a number need be told. Values are
+  // looked at in the layouts that the graph has.
+  step.disabled_passes.insert(step.disabled_passes.end(),
+                              {"fuse", "recompute_cheap", "cancel_transposes"});
   loop = std::make_unique<Loop>(session_.sink(step, site));
   return *loop;
 }

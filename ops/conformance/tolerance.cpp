@@ -10,6 +10,7 @@
 #include "keel/ops/conformance/winograd_scale.h"
 #include "keel/ops/product_bound.h"
 #include "keel/ops/reference_loops.h"
+#include "keel/ops/shape.h"
 
 namespace keel::conformance {
 namespace {
@@ -82,6 +83,50 @@ std::optional<TransformedTiles> transformed_tiles(const Node& node) {
   return TransformedTiles{std::move(matrices), *form};
 }
 
+// A product that an op is composed of between transpositions: convolutions whose channels come
+// first.
+class TurnedProduct {
+ public:
+  // Holds one where the node's result is a transposition of a product of transposed inputs.
+  TurnedProduct(const Node& node, const std::vector<Tensor>& inputs) : graph_(*node.op().table) {
+    const auto& decompose = node.op().decompose;
+    if (!node.has(kProduct) || decompose == nullptr || why_no_matrices(node).empty()) return;
+    Values operands;
+    for (const Tensor& input : inputs)
+      operands.push_back(
+          graph_.input("x" + std::to_string(operands.size()), input.dtype(), input.shape()));
+    const Value result =
+        decompose(
+            BuildContext{node.op(), node.attributes(), operands, {}, {}, {}, graph_, node.site()})
+            .at(0);
+    if (result.node().op_name() != "transpose" || !result.node().input(0).node().has(kProduct))
+      return;
+    const Node& product = result.node().input(0).node();
+    for (uint32_t i = 0; i < product.inputs().size(); ++i) {
+      const Node& turn = product.input(i).node();
+      if (turn.op_name() != "transpose" || turn.input(0) != operands.at(i)) return;
+      inputs_.push_back(evaluate_node(turn, {inputs[i]}).at(0));
+    }
+    perm_ = result.node().as<TransposeAttributes>().perm;
+    product_ = &product;
+  }
+
+  bool found() const { return product_ != nullptr; }
+  const Node& product() const { return *product_; }
+  const std::vector<Tensor>& inputs() const { return inputs_; }
+  // Returns what belongs to the product's results in the order of the node's.
+  Tensor turned_back(const Tensor& t) {
+    const Value turned = transpose(graph_.input("t", t.dtype(), t.shape()), perm_);
+    return evaluate_node(turned.node(), {t}).at(0);
+  }
+
+ private:
+  Graph graph_;
+  const Node* product_ = nullptr;
+  std::vector<Tensor> inputs_;
+  std::vector<int64_t> perm_;
+};
+
 bool same(double got, double expected) {
   return got == expected || (std::isnan(got) && std::isnan(expected));
 }
@@ -105,6 +150,8 @@ Tensor scale_of(const Node& node, size_t output, const std::vector<Tensor>& inpu
   const Type& type = node.type(output);
   if (const auto tiles = transformed_tiles(node))
     return Tensor::of(type.shape, winograd_scale(tiles->matrices, tiles->form, inputs));
+  if (TurnedProduct turned(node, inputs); turned.found())
+    return turned.turned_back(scale_of(turned.product(), 0, turned.inputs()));
   if (node.has(kProduct | kReduction)) {
     std::vector<Tensor> positive;
     for (const Tensor& input : inputs) positive.push_back(magnitudes(input));
@@ -125,6 +172,8 @@ double product_error(const Node& node, size_t output, const std::vector<Tensor>&
   if (!node.has(kProduct) || !is_float(dtype)) return 0;
   if (const auto tiles = transformed_tiles(node))
     return winograd_roundings(tiles->form) * epsilon(f32) / 2;
+  if (const TurnedProduct turned(node, inputs); turned.found())
+    return product_error(turned.product(), 0, turned.inputs());
   // With ones as inputs each element counts its terms.
   std::vector<Tensor> ones;
   for (const Tensor& input : inputs) ones.push_back(Tensor::full(input.dtype(), input.shape(), 1));

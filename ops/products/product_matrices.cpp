@@ -73,9 +73,9 @@ ProductMatrices of_matmul(const Node& node) {
 
 // ---- convolutions
 //
-// In NHWC, a row of C is a pixel, and k runs over taps and channels. In NCHW, a column is a pixel,
-// and each image is a product of its own. Either way what lies side by side in C and in the images
-// is one dimension. The gradient of the weights sums over all pixels.
+// A row of C is a pixel, and k runs over taps and channels. What lies side by side in C and in the
+// images is one dimension. The gradient of the weights sums over all pixels. Images whose channels
+// come first are turned (decompositions, ops/conv.cpp).
 
 using Axis = WindowRows::Axis;
 
@@ -101,13 +101,6 @@ Axis turned_windows_over_results(const WindowAxis& w, int64_t pitch) {
           .tap_step = w.dilation,
           .pitch = pitch};
 }
-// The same matrix with taps as rows and windows as columns.
-Axis exchanged(const Axis& axis) {
-  Axis result = axis;
-  std::swap(result.windows, result.taps);
-  std::swap(result.step, result.tap_step);
-  return result;
-}
 // `count` rows that are `pitch` elements apart, or as many columns.
 Axis rows_apart(int64_t count, int64_t pitch) {
   return {.windows = count, .size = count, .pitch = pitch};
@@ -120,7 +113,6 @@ class ConvMatrices {
  public:
   ConvMatrices(const Conv2dAttributes& a, const Shape& images, const Shape& weights)
       : g_(a, images, weights),
-        channels_last_(a.layout == kChannelsLast),
         wide_(a.wide),
         direct_(a.algorithm == kDirectAlgorithm),
         rows_alone_(a.rows_alone),
@@ -130,15 +122,9 @@ class ConvMatrices {
         pixels_(g_.windows[0].in * g_.windows[1].in),
         windows_(g_.windows[0].out * g_.windows[1].out) {}
 
-  ProductMatrices forward() const {
-    return completed(channels_last_ ? forward_last() : forward_first());
-  }
-  ProductMatrices input_gradient() const {
-    return completed(channels_last_ ? input_gradient_last() : input_gradient_first());
-  }
-  ProductMatrices weight_gradient() const {
-    return completed(channels_last_ ? weight_gradient_last() : weight_gradient_first());
-  }
+  ProductMatrices forward() const { return completed(forward_matrices()); }
+  ProductMatrices input_gradient() const { return completed(input_gradient_matrices()); }
+  ProductMatrices weight_gradient() const { return completed(weight_gradient_matrices()); }
 
  private:
   ProductMatrices completed(ProductMatrices p) const {
@@ -160,31 +146,14 @@ class ConvMatrices {
             .image_pitch = results_.batch,
             .channels = g_.out};
   }
-  // Rows are a channel's taps, columns its windows.
-  static WindowRows by_channel(WindowRows windows, int64_t channel_pitch) {
-    windows.axes = {exchanged(windows.axes[0]), exchanged(windows.axes[1])};
-    windows.image_pitch = channel_pitch;
-    windows.channels = 1;
-    return windows;
-  }
-
   template <class F>
   std::vector<Starts> each_group(const F& starts) const {
     std::vector<Starts> batch;
     for (int64_t group = 0; group < g_.groups; ++group) batch.push_back(starts(group));
     return batch;
   }
-  template <class F>
-  std::vector<Starts> each_image_and_group(const F& starts) const {
-    std::vector<Starts> batch;
-    for (int64_t image = 0; image < g_.batch; ++image) {
-      for (int64_t group = 0; group < g_.groups; ++group) batch.push_back(starts(image, group));
-    }
-    return batch;
-  }
-
   // [windows, taps, in] x [taps, in, out]
-  ProductMatrices forward_last() const {
+  ProductMatrices forward_matrices() const {
     ProductMatrices p{.m = g_.rows(), .n = g_.out, .k = g_.taps() * g_.in};
     p.a = {.input = 0, .windows = windows_of_images()};
     p.b = {.input = 1, .stride = weights_.in};
@@ -194,22 +163,9 @@ class ConvMatrices {
     });
     return p;
   }
-  // [out, in, taps] x [in, taps, windows] for each image
-  ProductMatrices forward_first() const {
-    ProductMatrices p{.m = g_.out, .n = windows_, .k = g_.in * g_.taps()};
-    p.a = {.input = 1, .stride = weights_.out};
-    p.b = {.input = 0, .windows = by_channel(windows_of_images(), images_.in)};
-    p.c_stride = results_.out;
-    p.batch = each_image_and_group([&](int64_t image, int64_t group) -> Starts {
-      return {group * g_.out * weights_.out, image * images_.batch + group * g_.in * images_.in,
-              image * results_.batch + group * g_.out * results_.out};
-    });
-    return p;
-  }
-
   // [pixels, taps, out] x [taps, out, in], the taps turned; B is stored [in, taps, out], a tap of
   // it far from the next.
-  ProductMatrices input_gradient_last() const {
+  ProductMatrices input_gradient_matrices() const {
     ProductMatrices p{.m = g_.batch * pixels_, .n = g_.in, .k = g_.taps() * g_.out};
     p.a = {.input = 0, .windows = turned_windows_of_results()};
     Axis taps = columns_apart(g_.taps(), weights_.spatial[1]);
@@ -225,30 +181,8 @@ class ConvMatrices {
     });
     return p;
   }
-  // [in, out, taps] x [out, taps, pixels] for each image, the taps turned on the right, where they
-  // are rows, by the sign of their step.
-  ProductMatrices input_gradient_first() const {
-    ProductMatrices p{.m = g_.in, .n = pixels_, .k = g_.out * g_.taps()};
-    p.a = {.input = 1,
-           .windows = WindowRows{
-               .axes = {columns_apart(g_.out, weights_.out), rows_apart(g_.in, weights_.in)},
-               .channels = g_.taps()}};
-    WindowRows turned = turned_windows_of_results();
-    for (Axis& axis : turned.axes) {
-      axis.first += (axis.taps - 1) * axis.tap_step;
-      axis.tap_step = -axis.tap_step;
-    }
-    p.b = {.input = 0, .windows = by_channel(turned, results_.out)};
-    p.c_stride = images_.in;
-    p.batch = each_image_and_group([&](int64_t image, int64_t group) -> Starts {
-      return {group * g_.out * weights_.out, image * results_.batch + group * g_.out * results_.out,
-              image * images_.batch + group * g_.in * images_.in};
-    });
-    return p;
-  }
-
   // [taps, in, windows] x [windows, out], the left one stored by windows
-  ProductMatrices weight_gradient_last() const {
+  ProductMatrices weight_gradient_matrices() const {
     ProductMatrices p{.m = g_.taps() * g_.in, .n = g_.out, .k = g_.rows()};
     p.a = {.input = 0, .transposed = true, .windows = windows_of_images()};
     p.b = {.input = 1, .stride = results_.spatial[1]};
@@ -258,26 +192,8 @@ class ConvMatrices {
     });
     return p;
   }
-  // [out, images, windows] x [images, windows, in, taps], the right one stored [in, taps, ...]
-  ProductMatrices weight_gradient_first() const {
-    ProductMatrices p{.m = g_.out, .n = g_.in * g_.taps(), .k = g_.rows()};
-    p.a = {.input = 1,
-           .windows = WindowRows{
-               .axes = {columns_apart(g_.batch, results_.batch), rows_apart(g_.out, results_.out)},
-               .channels = windows_}};
-    WindowRows windows = by_channel(windows_of_images(), images_.in);
-    windows.repeat_pitch = images_.batch;
-    p.b = {.input = 0, .transposed = true, .windows = windows};
-    p.c_stride = weights_.out;
-    p.batch = each_group([&](int64_t group) -> Starts {
-      return {group * g_.out * results_.out, group * g_.in * images_.in,
-              group * g_.out * weights_.out};
-    });
-    return p;
-  }
-
   const ConvGeometry g_;
-  const bool channels_last_, wide_, direct_, rows_alone_;
+  const bool wide_, direct_, rows_alone_;
   const Places &images_, &weights_, &results_;
   const int64_t pixels_, windows_;  // of an image, of the windows over it
 };
@@ -319,8 +235,10 @@ std::string why_no_matrices(const Node& product) {
       is_empty(product.type().shape)) {
     return "a convolution without elements";
   }
-  const ConvGeometry g(attributes_of(product, kind), images_of(product, kind),
-                       weights_of(product, kind));
+  const Conv2dAttributes& attributes = attributes_of(product, kind);
+  if (attributes.layout == kChannelsFirst)
+    return "images whose channels come first are turned, and results are turned back";
+  const ConvGeometry g(attributes, images_of(product, kind), weights_of(product, kind));
   if (g.depthwise()) {
     return "a depthwise convolution has only its " + std::to_string(g.taps()) +
            " taps to sum: element-wise multiplications do that";

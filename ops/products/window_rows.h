@@ -9,8 +9,8 @@
 
 namespace keel {
 
-// Rows count images, then windows along both axes; columns count repeats, then taps along both
-// axes, then channels, which lie side by side. A tap outside of the image is zero.
+// Rows count images, then windows along both axes; columns count taps along both axes, then
+// channels, which lie side by side. A tap outside of the image is zero.
 struct WindowRows {
   struct Axis {
     int64_t windows = 1;
@@ -33,7 +33,6 @@ struct WindowRows {
   };
   std::array<Axis, 2> axes;  // down, across
   int64_t image_pitch = 0;   // elements from an image to the next
-  int64_t repeat_pitch = 0;  // elements from a repeat to the next
   int64_t channels = 1;
 
   // Columns of one line of taps.

@@ -24,15 +24,11 @@ std::shared_ptr<const CubeTaps> CubeTaps::of(const CubePlan& plan) {
   return std::make_shared<const CubeTaps>(CubeTaps(*p.a_windows));
 }
 
-size_t CubeTaps::place_of(size_t row) const {
-  const auto& [down, across] = axes();
-  const size_t repeat = tap_of(row) / static_cast<size_t>(down.taps * across.taps);
-  return repeat * static_cast<size_t>(windows_.repeat_pitch) + row % rows_of_tap();
-}
+size_t CubeTaps::place_of(size_t row) const { return row % rows_of_tap(); }
 
 size_t CubeTaps::list_runs(size_t tap, size_t first, size_t count, TapRun* runs) const {
   const auto& [down, across] = axes();
-  const auto number = static_cast<int64_t>(tap) % (down.taps * across.taps);
+  const auto number = static_cast<int64_t>(tap);
   const int64_t tap_down = number / across.taps, tap_across = number % across.taps;
   const Inside& inside = across_[static_cast<size_t>(tap_across)];
   const auto window = static_cast<int64_t>(first), end = window + static_cast<int64_t>(count);

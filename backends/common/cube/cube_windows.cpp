@@ -98,7 +98,6 @@ std::shared_ptr<const CubeWindows> CubeWindows::of(const CubePlan& plan) {
     if (axis.tap_step < 0 || axis.windows == 0) return {};
   }
   const CubeWindows windows(p, plan.kernels->rows);
-  if (windows.copies_ && windows.stored_.repeat_pitch != 0) return {};
   const Axis& across = windows.read_.axes[1];
   const auto row_bytes = static_cast<size_t>(across.step * across.pitch) * sizeof(float);
   if (!p.transpose_a && row_bytes % kSameSet == 0) return {};
@@ -230,19 +229,17 @@ size_t CubeWindows::place_of_line(size_t line, int64_t first_line) const {
 void CubeWindows::list_columns(size_t first, size_t count, size_t* places) const {
   const auto& [down, across] = read_.axes;
   const auto column = static_cast<int64_t>(first);
-  const int64_t line = read_.line(), of_repeat = down.taps * line;
-  int64_t repeat = column / of_repeat, tap = column % of_repeat / line;
+  const int64_t line = read_.line();
+  int64_t tap = column / line;
   int64_t beside = column % line / read_.channels, channel = column % read_.channels;
   for (size_t c = 0; c < count; ++c) {
-    places[c] = static_cast<size_t>(repeat * read_.repeat_pitch + tap * down.tap_step * down.pitch +
+    places[c] = static_cast<size_t>(tap * down.tap_step * down.pitch +
                                     beside * across.tap_step * across.pitch + channel);
     if (++channel < read_.channels) continue;
     channel = 0;
     if (++beside < across.taps) continue;
     beside = 0;
-    if (++tap < down.taps) continue;
-    tap = 0;
-    ++repeat;
+    ++tap;
   }
 }
 

@@ -14,7 +14,7 @@ namespace keel {
 
 class PaddedImages {
  public:
-  // REQUIRES one matrix at least, all over the same images, without repeats, and with taps that
+  // REQUIRES one matrix at least, all over the same images, and with taps that
   // follow each other upwards.
   explicit PaddedImages(const std::vector<WindowRows>& matrices);
 

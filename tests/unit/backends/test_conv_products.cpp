@@ -159,11 +159,11 @@ TEST_CASE("windows: any part of the matrix is that of plain loops") {
     w.axes[1].pitch = w.channels + beside;
     w.axes[0].pitch = w.axes[1].size * w.axes[1].pitch;
     w.image_pitch = w.axes[0].size * w.axes[0].pitch;
-    w.repeat_pitch = 2 * w.image_pitch;
-    const int64_t of_repeat = w.axes[0].taps * w.axes[1].taps * w.channels;  // columns
+    const int64_t columns = w.axes[0].taps * w.axes[1].taps * w.channels;
     const int64_t of_image = w.axes[0].windows * w.axes[1].windows;
-    const MatrixPart part{draws.integer(0, of_image), draws.integer(1, of_image),
-                          draws.integer(0, of_repeat), draws.integer(1, of_repeat)};
+    const int64_t first = draws.integer(0, columns - 1);
+    const MatrixPart part{draws.integer(0, of_image), draws.integer(1, of_image), first,
+                          draws.integer(1, columns - first)};
     std::vector<uint16_t> images(static_cast<size_t>(5 * w.image_pitch));
     for (size_t e = 0; e < images.size(); ++e) images[e] = static_cast<uint16_t>(e + 1);
     const auto stride = static_cast<size_t>(part.columns + 3);
@@ -179,9 +179,8 @@ TEST_CASE("windows: any part of the matrix is that of plain loops") {
         const int64_t x = w.axes[1].position(window % w.axes[1].windows, tap % w.axes[1].taps);
         uint16_t expected = 0;
         if (w.axes[0].inside(y) && w.axes[1].inside(x)) {
-          expected = images.at(
-              static_cast<size_t>(image * w.image_pitch + column / of_repeat * w.repeat_pitch +
-                                  y * w.axes[0].pitch + x * w.axes[1].pitch + channel));
+          expected = images.at(static_cast<size_t>(image * w.image_pitch + y * w.axes[0].pitch +
+                                                   x * w.axes[1].pitch + channel));
         }
         wrong += got[static_cast<size_t>(r) * stride + static_cast<size_t>(c)] != expected;
       }

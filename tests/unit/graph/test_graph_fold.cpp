@@ -72,6 +72,9 @@ TEST_CASE("fold leaves results above 1 MiB to the run") {
   CHECK(folded_ops(g, fits).empty());
   const Value large = keel::neg(g.constant(Tensor(keel::f32, Shape{limit + 1})));
   CHECK(folded_ops(g, large) == "neg");
+  // Weights of another layout are turned once.
+  const Value turned = keel::transpose(g.constant(Tensor(keel::f32, Shape{limit + 1, 1})));
+  CHECK(folded_ops(g, turned).empty());
 }
 
 TEST_CASE("fold does not evaluate iota or write out a broadcast constant") {
