@@ -96,6 +96,15 @@ struct Rows {
 // Returns the targets, which must have as many leading sizes as the logits, and the same ones.
 Value targets_like(const Value& logits, const Value& targets, CallSite line) {
   const char* op = "cross_entropy";
+  if (!is_integer(targets.dtype()) && targets.dtype() != logits.dtype()) {
+    throw Error({.op = op,
+                 .argument = "targets",
+                 .expected = "class ids of an integer dtype, or " + to_string(logits.type()) +
+                             " of class weights",
+                 .got = to_string(targets.type()),
+                 .fix = "convert it with cast(x, dtype)",
+                 .site = line});
+  }
   if (!is_integer(targets.dtype()))
     return same_shape(op, Operand(logits, line), "targets", Operand(targets, line), line).value();
   const Shape all = logits.shape(), got = targets.shape();

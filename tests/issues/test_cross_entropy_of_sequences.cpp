@@ -118,12 +118,18 @@ TEST_CASE("cross entropy of sequences refuses targets of other sizes") {
   const Value x = g.input("x", f32, {2, 3, 4});
   const Value turned = g.input("turned", i32, {3, 2}), flat = g.input("flat", i32, {6});
   const Value weights = g.input("weights", f32, {2, 4, 3}), wide = g.input("wide", f64, {2, 3, 4});
+  const Value flags = g.input("flags", boolean, {2, 3});
   for (const Value& ids : {turned, flat}) {
     CHECK(contains(error_of([&] { cross_entropy(x, ids); }),
                    "cross_entropy: targets: expected class ids of shape [2, 3], got i32"));
   }
-  for (const Value& other : {weights, wide}) {
-    CHECK(contains(error_of([&] { cross_entropy(x, other); }), "cross_entropy: targets: "));
+  CHECK(contains(error_of([&] { cross_entropy(x, weights); }), "cross_entropy: targets: "));
+  for (const Value& other : {wide, flags}) {
+    CHECK(
+        contains(error_of([&] { cross_entropy(x, other); }),
+                 "cross_entropy: targets: expected class ids of an integer dtype, or f32[2, 3, 4] "
+                 "of class weights, got " +
+                     to_string(other.type())));
   }
 }
 

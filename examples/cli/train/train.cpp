@@ -30,6 +30,7 @@
 #include "cli/model/task.h"
 #include "cli/onnx/model_file.h"
 #include "cli/train/checkpoint_flags.h"
+#include "cli/train/first_lines.h"
 #include "cli/train/judge.h"
 #include "cli/train/metrics_file.h"
 #include "cli/train/notices.h"
@@ -107,29 +108,10 @@ class TrainRun {
   int run() {
     profile_.emplace(flags_, group_.get(), total_steps_);
     StopSignals signals;
-    model_ = flags_.own_update() ? task_->build_with_own_update(graph_) : task_->build(graph_);
-    require_weights();
-    const keel::Values weights = graph_.states(), of_model = weight_states(graph_);
-    const keel::DataParallel ranks(group_, {.micro_shards = flags_.micro_shards});
-    if (group_) outcome_.rank_transport = group_->transport();
-    outcome_.why_not_bit_equal = ranks.why_not_bit_equal(model_.loss);
-    const TrainingUpdate update =
-        flags_.own_update()
-            ? guard_own_update(model_.own_update, model_.loss, flags_.update)
-            : make_update(model_.loss, ranks, flags_.optimizer, flags_.rate, flags_.update,
-                          {.steps = total_steps_, .steps_per_epoch = steps_per_epoch_});
-    model_.loss = update.loss;
-    if (flags_.update.average) average_weights();
+    const TrainingUpdate update = build();
     const Evaluation evaluation(graph_, model_.measured, flags_.judging.top_k);
     const keel::Device device = keel::device(flags_.device, {});
-    if (group_)
-      require_same_training(*group_, flags_,
-                            {.graph = graph_,
-                             .device = device,
-                             .items = items_,
-                             .data_sha256 = data_sha256_,
-                             .test_sha256 = task_->test_sha256(),
-                             .steps = total_steps_});
+    if (group_) require_same_on_all_ranks(device);
     keel::Session session(graph_, device,
                           {.seed = flags_.seed,
                            .disabled_passes = flags_.disabled_passes,
@@ -138,39 +120,12 @@ class TrainRun {
                            .device_options = device_options_,
                            .data_sink = flags_.data_sink});
     session.loop_size() = flags_.loop_size;
-    if (!flags_.resume) load_weights_of_model(session, of_model);
-    if (init_) outcome_.init = init_->load_matching(session, weights);
-    const TrainingFeed feed =
-        feed_training(items_trained_on(), session.spec(model_.measured.inputs),
-                      {.seed = flags_.seed,
-                       .batch = flags_.batch,
-                       .share = flags_.share,
-                       .cache = flags_.cache,
-                       .augmentation = augmentation_});
-    outcome_.feed = feed.kind;
-    outcome_.data_sink = flags_.data_sink;
-    keel::Values fetches = {model_.loss};
-    fetches.insert(fetches.end(), update.scaling.begin(), update.scaling.end());
-    if (!update.scaling.empty()) skipped_ = update.scaling.back();
-    keel::Trainer trainer(session,
-                          {.update = update.update,
-                           .fetches = fetches,
-                           .source = feed.feeder,
-                           .stop_when = update.stop_when,
-                           .agreement = group_ ? keel::make_group_agreement(group_) : nullptr},
-                          accelerated());
-    if (trainer.fast_loop() != nullptr) {
-      outcome_.fast_precision = trainer.fast_loop()->compile_report().precision.mode;
-      outcome_.fast_step_device_ns = trainer.fast_loop()->program().info().step_device_ns;
-    }
-    if (flags_.resume) trainer.resume(flags_.resume->path());
-    if (group_) take_states_of_first_rank(*group_, session);
-    std::function<std::string()> slowest;
-    if (group_) slowest = [note = SlowestRankNote(group_)]() mutable { return note.next(); };
+    load_weights(session);
+    const TrainingFeed feed = feed_from(session);
+    keel::Trainer trainer(session, step_of(update, feed), accelerated());
+    begin(trainer);
     Progress progress(total_steps_, flags_.global_batch(), task_->items(), flags_.quiet,
-                      session.step(), slowest);
-    outcome_.step_device_ns = trainer.program().info().step_device_ns;
-    outcome_.modelled_device = trainer.program().info().modelled_device;
+                      session.step(), slowest_rank_note());
     Judge judge(flags_.judging, evaluation, session, *task_, group_,
                 {.on_judgement = [&](const Judgement& j) { tell(j, judge, progress); },
                  .save_best = [&] { save_best(trainer); }});
@@ -186,29 +141,10 @@ class TrainRun {
                                signals.stop(SIGPIPE);
                              },
                          .stopping = [&] { return signals.signal() != 0; }});
-    announce(progress, session);
-    if (!forgotten.empty() && flags_.judging.decides()) {
-      notices_.warn(
-          fmt::format("the best of {} cannot be compared, so the first judgement is the "
-                      "best: it was {}",
-                      flags_.resume->path(), forgotten));
-    }
-    if (metrics.lacks_last_step()) {
-      notices_.warn(fmt::format("metrics: {} has no line of step {}: lines are missing before it",
-                                flags_.metrics, session.step()));
-    }
-    if (metrics.lines_taken_out() > 0) {
-      progress.line(fmt::format("metrics: {} lines behind step {} are taken out of {}",
-                                metrics.lines_taken_out(), session.step(), flags_.metrics));
-    }
-    const auto scheduled = schedule_steps_of(flags_.update, total_steps_);
-    if (flags_.resume && scheduled && session.step() >= *scheduled) {
-      notices_.warn(fmt::format(
-          "the schedule of {} ended at step {}, and the rate stays at its end, which is "
-          "0 for cosine, linear and polynomial: --init in place of --resume begins "
-          "a new schedule",
-          flags_.resume->path(), *scheduled));
-    }
+    print_first_lines(start_of(session), progress, notices_);
+    if (!forgotten.empty() && flags_.judging.decides()) warn_of_a_forgotten_best(forgotten);
+    print_what_metrics_lack(metrics, session.step(), progress);
+    if (flags_.resume) warn_of_an_ended_schedule(session.step());
     progress.line("feed: " + feed.kind + (feed.why.empty() ? "" : " (" + feed.why + ")"));
     for (const std::string& warning : flags_.profile.options.warnings) notices_.warn(warning);
     profile_->begin(trainer);
@@ -223,6 +159,120 @@ class TrainRun {
   }
 
  private:
+  // Makes the model and its update; what it begins with may be loaded into `states_of_model_`.
+  TrainingUpdate build() {
+    model_ = flags_.own_update() ? task_->build_with_own_update(graph_) : task_->build(graph_);
+    require_weights();
+    states_before_update_ = graph_.states();
+    states_of_model_ = weight_states(graph_);
+    const keel::DataParallel ranks(group_, {.micro_shards = flags_.micro_shards});
+    if (group_) outcome_.rank_transport = group_->transport();
+    outcome_.why_not_bit_equal = ranks.why_not_bit_equal(model_.loss);
+    TrainingUpdate update =
+        flags_.own_update()
+            ? guard_own_update(model_.own_update, model_.loss, flags_.update)
+            : make_update(model_.loss, ranks, flags_.optimizer, flags_.rate, flags_.update,
+                          {.steps = total_steps_, .steps_per_epoch = steps_per_epoch_});
+    model_.loss = update.loss;
+    if (flags_.update.average) average_weights();
+    return update;
+  }
+
+  void require_same_on_all_ranks(const keel::Device& device) const {
+    require_same_training(*group_, flags_,
+                          {.graph = graph_,
+                           .device = device,
+                           .items = items_,
+                           .data_sha256 = data_sha256_,
+                           .test_sha256 = task_->test_sha256(),
+                           .steps = total_steps_});
+  }
+
+  void load_weights(keel::Session& session) {
+    if (!flags_.resume) load_weights_of_model(session);
+    if (init_) outcome_.init = init_->load_matching(session, states_before_update_);
+  }
+
+  TrainingFeed feed_from(const keel::Session& session) {
+    TrainingFeed feed = feed_training(items_trained_on(), session.spec(model_.measured.inputs),
+                                      {.seed = flags_.seed,
+                                       .batch = flags_.batch,
+                                       .share = flags_.share,
+                                       .cache = flags_.cache,
+                                       .augmentation = augmentation_});
+    outcome_.feed = feed.kind;
+    outcome_.data_sink = flags_.data_sink;
+    return feed;
+  }
+
+  keel::SinkOptions step_of(const TrainingUpdate& update, const TrainingFeed& feed) {
+    keel::Values fetches = {model_.loss};
+    fetches.insert(fetches.end(), update.scaling.begin(), update.scaling.end());
+    if (!update.scaling.empty()) skipped_ = update.scaling.back();
+    return {.update = update.update,
+            .fetches = fetches,
+            .source = feed.feeder,
+            .stop_when = update.stop_when,
+            .agreement = group_ ? keel::make_group_agreement(group_) : nullptr};
+  }
+
+  // Brings the states to where the training begins, and notes what it is about to run.
+  void begin(keel::Trainer& trainer) {
+    if (trainer.fast_loop() != nullptr) {
+      outcome_.fast_precision = trainer.fast_loop()->compile_report().precision.mode;
+      outcome_.fast_step_device_ns = trainer.fast_loop()->program().info().step_device_ns;
+    }
+    if (flags_.resume) trainer.resume(flags_.resume->path());
+    if (group_) take_states_of_first_rank(*group_, trainer.session());
+    outcome_.step_device_ns = trainer.program().info().step_device_ns;
+    outcome_.modelled_device = trainer.program().info().modelled_device;
+  }
+
+  std::function<std::string()> slowest_rank_note() const {
+    if (!group_) return {};
+    return [note = SlowestRankNote(group_)]() mutable { return note.next(); };
+  }
+
+  StartOfTraining start_of(const keel::Session& session) const {
+    return {.flags = flags_,
+            .task = *task_,
+            .outcome = outcome_,
+            .session = session,
+            .own_update = model_.own_update,
+            .augmentation = augmentation_,
+            .ranks = group_ ? group_->size() : 1,
+            .items = items_,
+            .steps = total_steps_};
+  }
+
+  void warn_of_a_forgotten_best(const std::string& forgotten) {
+    notices_.warn(
+        fmt::format("the best of {} cannot be compared, so the first judgement is the "
+                    "best: it was {}",
+                    flags_.resume->path(), forgotten));
+  }
+
+  void print_what_metrics_lack(const MetricsFile& metrics, int64_t step, Progress& progress) {
+    if (metrics.lacks_last_step()) {
+      notices_.warn(fmt::format("metrics: {} has no line of step {}: lines are missing before it",
+                                flags_.metrics, step));
+    }
+    if (metrics.lines_taken_out() > 0) {
+      progress.line(fmt::format("metrics: {} lines behind step {} are taken out of {}",
+                                metrics.lines_taken_out(), step, flags_.metrics));
+    }
+  }
+
+  void warn_of_an_ended_schedule(int64_t step) {
+    const auto scheduled = schedule_steps_of(flags_.update, total_steps_);
+    if (!scheduled || step < *scheduled) return;
+    notices_.warn(
+        fmt::format("the schedule of {} ended at step {}, and the rate stays at its end, which is "
+                    "0 for cosine, linear and polynomial: --init in place of --resume begins "
+                    "a new schedule",
+                    flags_.resume->path(), *scheduled));
+  }
+
   std::optional<keel::AcceleratedTraining> accelerated() const {
     if (!flags_.accelerate) return std::nullopt;
     return keel::AcceleratedTraining{
@@ -239,7 +289,7 @@ class TrainRun {
   }
 
   // A model out of a file begins with the weights that are there.
-  void load_weights_of_model(keel::Session& session, const keel::Values& states) const {
+  void load_weights_of_model(keel::Session& session) const {
     const auto& weights = task_->weights();
     if (weights.empty()) return;
     if (const auto problem = non_finite_state(weights); problem && !flags_.allow_non_finite) {
@@ -247,7 +297,7 @@ class TrainRun {
                          .message = *problem,
                          .fix = "take another file, or add --allow-non-finite"});
     }
-    const keel::WeightsMatch match = keel::load_weights(session, states, weights);
+    const keel::WeightsMatch match = keel::load_weights(session, states_of_model_, weights);
     if (match.complete()) return;
     throw keel::Error({.op = "--model " + flags_.task->name, .message = keel::describe(match)});
   }
@@ -275,61 +325,6 @@ class TrainRun {
                                  "beginning",
                                  saved.step(), saved.path()),
          .got = std::to_string(total_steps_)});
-  }
-
-  void announce(Progress& progress, const keel::Session& session) {
-    if (const TrainFlags::Config& config = flags_.config; !config.flags.empty())
-      progress.line(fmt::format("config: {} says {}", config.file, fmt::join(config.flags, ", ")));
-    progress.line("data: " + outcome_.data);
-    if (const auto& saved = flags_.resume) {
-      progress.line(fmt::format("resuming {} at step {}", saved->path(), saved->step()));
-      if (saved->at("backend") != flags_.backend || saved->at("isa") != isa_of(session.device())) {
-        notices_.keep(fmt::format("{} was trained on {} ({}): the last bits may differ",
-                                  saved->path(), saved->at("backend"), saved->at("isa")));
-      }
-    }
-    if (const std::string other = other_passes(flags_); !other.empty()) notices_.warn(other);
-    progress.line(
-        fmt::format("training {} on {} in {}, {} steps of {} {}, loop size {}, {} thread{}",
-                    flags_.task->name, session.device().name(), flags_.precision_mode, total_steps_,
-                    flags_.global_batch(), task_->items(),
-                    flags_.loop_tuner ? "to be found" : std::to_string(flags_.loop_size.value()),
-                    flags_.threads, flags_.threads == 1 ? "" : "s"));
-    if (group_)
-      progress.line(fmt::format("ranks: {}, each with {} of the {} {} of a step, sums over {}",
-                                group_->size(), flags_.batch, flags_.global_batch(), task_->items(),
-                                outcome_.rank_transport));
-    if (const std::string& why = outcome_.why_not_bit_equal; group_ && !why.empty())
-      notices_.warn("another number of ranks would give other bits: " + why);
-    if (flags_.task->has_own_update())
-      progress.line(describe_update(flags_.optimizer, model_.own_update));
-    if (outcome_.init) progress.line("init: " + flags_.init + ": " + describe(*outcome_.init));
-    if (augmentation_) {
-      progress.line(fmt::format("training images of {}x{} are changed anew in each epoch: {}",
-                                augmentation_->image[0], augmentation_->image[1],
-                                flags_.augmentation.describe()));
-    }
-    const JudgingFlags& judging = flags_.judging;
-    if (judging.validation > 0) {
-      progress.line(fmt::format("judged on the last {} training {}; {} are trained on",
-                                judging.validation, task_->items(), items_));
-    } else if (judging.decides()) {
-      progress.line(fmt::format(
-          "judged on the test {0}: --validation N keeps training {0} aside for it, so that the "
-          "test stays one",
-          task_->items()));
-    }
-    const int64_t left_out = items_ % flags_.global_batch();
-    if (left_out != 0) {
-      progress.line(
-          fmt::format("the last {} {} of each epoch's order do not fill a batch and are left out",
-                      left_out, task_->items()));
-    }
-    if (const int64_t rest = total_steps_ % flags_.update.accumulate; rest != 0) {
-      progress.line(fmt::format(
-          "the last {} steps do not fill an update of --accumulate {} and change no weights", rest,
-          flags_.update.accumulate));
-    }
   }
 
   void fit(keel::Trainer& trainer, Judge& judge, MetricsFile& metrics, Progress& progress,
@@ -539,6 +534,8 @@ class TrainRun {
   int64_t total_steps_ = 0;
   keel::Graph graph_;
   TrainedModel model_;
+  keel::Values states_before_update_;  // also those that are no weights, as running statistics
+  keel::Values states_of_model_;       // that a model out of a file has weights for
   keel::Value skipped_;  // not 0 in steps that the loss scaling skips; invalid: there is none
   std::optional<TrainingProfile> profile_;
   Notices notices_;
