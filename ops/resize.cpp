@@ -33,6 +33,10 @@ struct AxisSources {
   std::vector<double> share;
 };
 
+// Of a shape without elements, whose height and width may be as large as they like: sources of each
+// row and column would take time and memory for nothing.
+bool is_empty(const Shape& shape) { return shape.known() && shape.num_elements() == 0; }
+
 int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 
 // Exact, in integers: twice the position of i times `out` is (2 i + 1) * in - out.
@@ -104,6 +108,7 @@ std::vector<Type> infer_resize_gradient(const InferContext& c) {
 template <class Body>
 void for_each_source(const ResizeAttributes& a, const Shape& images, const Shape& results,
                      Body&& body) {
+  if (is_empty(images) || is_empty(results)) return;
   const ImageAxes axes = image_axes(a.layout);
   const Strides of_image = images.strides(), of_result = results.strides();
   std::array<AxisSources, 2> sources;
@@ -221,6 +226,9 @@ Values decompose_resize(const BuildContext& c) {
   const auto& a = c.as<ResizeAttributes>();
   const ImageAxes axes = image_axes(a.layout);
   const DType dtype = c.inputs[0].dtype();
+  const Shape& x = c.inputs[0].shape();
+  const Shape results = image_shape(axes, x[0], {a.size[0], a.size[1]}, x[axes.channel]);
+  if (is_empty(results)) return {zeros_of(c.graph, {dtype, results}, c.site)};
   Value y = a.mode == kNearest ? c.inputs[0] : widened(c.inputs[0], c.site);
   for (size_t i = 0; i < 2; ++i) {
     const size_t axis = axes.spatial[i];
@@ -261,6 +269,9 @@ Values decompose_resize_gradient(const BuildContext& c) {
   const auto& a = c.as<ResizeAttributes>();
   const ImageAxes axes = image_axes(a.layout);
   const DType dtype = c.inputs[0].dtype();
+  const Shape& dy = c.inputs[0].shape();
+  const Shape images = image_shape(axes, dy[0], {a.size[0], a.size[1]}, dy[axes.channel]);
+  if (is_empty(images) || is_empty(dy)) return {zeros_of(c.graph, {dtype, images}, c.site)};
   Value dx = widened(c.inputs[0], c.site);
   for (size_t i = 0; i < 2; ++i) {
     const size_t axis = axes.spatial[i];

@@ -106,6 +106,21 @@ Sample sample_split(SampleSource& source) {
           [sizes, axis](Graph&, const Values& in) { return split_sizes(in[0], sizes, axis); }};
 }
 
+// The most parts that a call may ask for by a number. Each is a value of the graph, so that more
+// take all of the memory before they are of use.
+constexpr int64_t kMostParts = int64_t{1} << 20;
+
+void require_few_parts(const char* op, const char* argument, int64_t parts, const Shape& shape,
+                       const char* fix, CallSite site) {
+  if (parts <= kMostParts) return;
+  throw Error({.op = op,
+               .argument = argument,
+               .expected = "at most " + std::to_string(kMostParts) + " parts",
+               .got = std::to_string(parts) + " parts of " + to_string(shape),
+               .fix = fix,
+               .site = site});
+}
+
 // An axis that x is cut along, counted from the front, and its dimension.
 struct CutAxis {
   int64_t axis = 0, dim = 0;
@@ -139,6 +154,7 @@ Values split(Operand x, int64_t parts, int64_t axis, CallSite site) {
                  .fix = "use split_sizes",
                  .site = line});
   }
+  require_few_parts("split", "parts", parts, x.value().shape(), "take fewer parts", line);
   const std::vector<int64_t> sizes(static_cast<size_t>(parts), cut.dim / parts);
   return split_sizes(x, sizes, cut.axis, line);
 }
@@ -162,6 +178,8 @@ Values unstack(Operand x, int64_t axis, CallSite site) {
                  .got = "axis " + std::to_string(axis) + " of " + to_string(x.value().shape()),
                  .site = line});
   }
+  require_few_parts("unstack", "axis", cut.dim, x.value().shape(),
+                    "work on x as a whole, or gather the parts that are needed", line);
   Values parts;
   const std::vector<int64_t> ones(static_cast<size_t>(cut.dim), 1);
   for (const Value& part : split_sizes(x, ones, cut.axis, line)) {

@@ -5,6 +5,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <string>
+#include <type_traits>
 #include <vector>
 
 #include "keel/core/base/error.h"
@@ -91,10 +94,35 @@ void fill_orthogonal(Tensor& result, double gain, uint64_t key) {
   });
 }
 
+// Whether elements of that dtype have the number, but for the rounding of a fraction to a float's
+// digits: what a literal beside a value of the dtype is asked, too.
+bool fits(DType dtype, double number) {
+  return visit_dtype(dtype, [&]<class T>() {
+    const auto element = convert_element<double>(convert_element<T>(number));
+    if (is_float(dtype)) return std::isfinite(element) || !std::isfinite(number);
+    if constexpr (std::is_integral_v<T>) {
+      // Saturation gives the largest i64, and a double of it is the power of two above.
+      if (number >= std::ldexp(1.0, std::numeric_limits<T>::digits)) return false;
+    }
+    return element == number;
+  });
+}
+
+void require_fits(const std::string& kind, const char* argument, DType dtype, double number) {
+  if (fits(dtype, number)) return;
+  const bool fraction = !is_float(dtype) && std::isfinite(number) && number != std::floor(number);
+  throw Error({.op = kind,
+               .argument = argument,
+               .expected = std::string("a number that fits ") + name_of(dtype),
+               .got = printable(number),
+               .fix = fraction ? "give a whole number, or a float dtype" : "give a wider dtype"});
+}
+
 }  // namespace
 
 void require_initializer(const std::string& kind, DType dtype, double a, double b) {
-  if (kind == "value" || kind == "constant") return;
+  if (kind == "value") return;
+  if (kind == "constant") return require_fits(kind, "value", dtype, a);
   if (kind != "normal" && kind != "uniform" && kind != "trunc_normal" && kind != "orthogonal") {
     throw Error({.op = "initializer",
                  .argument = "kind",
@@ -107,9 +135,15 @@ void require_initializer(const std::string& kind, DType dtype, double a, double 
                  .expected = "a float dtype for " + kind,
                  .got = name_of(dtype)});
   }
-  if (kind != "orthogonal") return require_random_range(kind, kind, a, b);
-  if (std::isfinite(a)) return;
-  throw Error({.op = kind, .argument = "gain", .expected = "a finite number", .got = printable(a)});
+  if (kind == "orthogonal") {
+    if (std::isfinite(a)) return require_fits(kind, "gain", dtype, a);
+    throw Error(
+        {.op = kind, .argument = "gain", .expected = "a finite number", .got = printable(a)});
+  }
+  require_random_range(kind, kind, a, b);
+  const bool range = kind == "uniform";
+  require_fits(kind, range ? "low" : "mean", dtype, a);
+  require_fits(kind, range ? "high" : "deviation", dtype, b);
 }
 
 Tensor initial_value(const Initializer& init, uint64_t key) {

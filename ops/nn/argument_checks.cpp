@@ -59,6 +59,25 @@ Value require_root_value(const Operand& operand, const char* who, const char* ar
                .site = site});
 }
 
+void require_float(const Value& value, const char* who, const std::string& argument,
+                   CallSite site) {
+  const Value given = require_value(Operand(value, site), who, argument.c_str(), site);
+  if (is_float(given.dtype())) return;
+  const bool state = given.node().is(OpRole::kState);
+  throw Error({.op = who,
+               .argument = argument,
+               .expected = "a float dtype",
+               .got = state ? described(given) + " of " + name_of(given.dtype()) + made_at(given)
+                            : std::string(name_of(given.dtype())),
+               .fix = state ? "make it with a float dtype" : "convert it with cast(x, dtype)",
+               .site = site});
+}
+
+void require_float_gradients(const char* who, const Values& gradients, CallSite site) {
+  for (size_t i = 0; i < gradients.size(); ++i)
+    require_float(gradients[i], who, "gradient " + std::to_string(i), site);
+}
+
 namespace {
 
 void require_pair(const std::string& who, const Value& state, const Value& gradient,
@@ -70,6 +89,7 @@ void require_pair(const std::string& who, const Value& state, const Value& gradi
                  .got = state.valid() ? described(state) + made_at(state) : described(state),
                  .site = site});
   }
+  require_float(state, who.c_str(), "states", site);
   if (!gradient.valid() || gradient.type() != state.type()) {
     throw Error({.op = who,
                  .argument = "gradient of " + name_of(state.node()),

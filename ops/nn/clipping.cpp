@@ -9,6 +9,7 @@
 #include "keel/core/tensor/tensor.h"
 #include "keel/graph/control/control_flow.h"
 #include "keel/graph/ir/operand.h"
+#include "keel/graph/precision/keep_dtype.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/nn/argument_checks.h"
 #include "keel/ops/nn/remembered.h"
@@ -31,6 +32,8 @@ SquareRange square_range(DType dtype) {
   if (dtype == f64) return {std::ldexp(1.0, -900), std::numeric_limits<double>::max(), 600};
   return {std::ldexp(1.0, -80), std::numeric_limits<float>::max(), 80};
 }
+
+// What follows stands in a KeepDtypeScope: squares of small gradients are 0 in 16 bits.
 
 // The sum of squares, times factor^2 where `factor` is valid.
 Value sum_of_squares(const Values& gradients, DType dtype, const Value& factor, CallSite site) {
@@ -104,19 +107,6 @@ DType dtype_of_norm(const char* who, const Values& gradients, CallSite site) {
   throw Error({.op = who, .expected = "at least one gradient", .got = "none", .site = site});
 }
 
-// Integers scaled to a norm would be cut to 0.
-void require_float_gradients(const char* who, const Values& gradients, CallSite site) {
-  for (size_t i = 0; i < gradients.size(); ++i) {
-    if (is_float(gradients[i].dtype())) continue;
-    throw Error({.op = who,
-                 .argument = "gradient " + std::to_string(i),
-                 .expected = "a float dtype",
-                 .got = name_of(gradients[i].dtype()),
-                 .fix = "convert it with cast(x, dtype)",
-                 .site = site});
-  }
-}
-
 void require_max_norm(const char* who, DType dtype, double max_norm, CallSite site) {
   require_positive(max_norm, who, "max_norm", site);
   require_not_zero_in(dtype, max_norm, who, "max_norm",
@@ -127,7 +117,9 @@ void require_max_norm(const char* who, DType dtype, double max_norm, CallSite si
 }  // namespace
 
 Value global_norm(const Values& gradients, CallSite site) {
-  return norm_in(dtype_of_norm("global_norm", gradients, site), gradients, site);
+  const DType dtype = dtype_of_norm("global_norm", gradients, site);
+  const KeepDtypeScope exact(gradients[0].graph(), site);
+  return norm_in(dtype, gradients, site);
 }
 
 Values clip_by_global_norm(const Values& gradients, double max_norm, CallSite site) {
@@ -135,6 +127,7 @@ Values clip_by_global_norm(const Values& gradients, double max_norm, CallSite si
   const DType dtype = dtype_of_norm(who, gradients, site);
   require_float_gradients(who, gradients, site);
   require_max_norm(who, dtype, max_norm, site);
+  const KeepDtypeScope exact(gradients[0].graph(), site);
   const Value norm = norm_in(dtype, gradients, site);
   const Value scale = div(Operand(max_norm, site), maximum(norm, max_norm, site), site);
   Values clipped;

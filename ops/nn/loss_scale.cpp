@@ -75,20 +75,24 @@ LossScaler::LossScaler(Graph& graph, const LossScale& scale, std::string name, C
 Value LossScaler::scaled(Operand loss, CallSite site) const {
   const CallSite line = site.known() ? site : loss.site();
   const Value value = require_root_value(loss, kWho, "loss", line);
+  require_float(value, kWho, "loss", line);
   const auto* fixed = std::get_if<FixedLossScale>(&rule_);
-  if (fixed != nullptr && is_float(value.dtype()))
-    require_fits(value.dtype(), fixed->scale, kWho, "scale", line);
+  if (fixed != nullptr) require_fits(value.dtype(), fixed->scale, kWho, "scale", line);
   const OwnScope here(*graph_, line);
   return mul(value, cast(scale_, value.dtype(), line), line);
 }
 
 Values LossScaler::unscaled(const Values& gradients, CallSite site) const {
+  require_float_gradients(kWho, gradients, site);
   const OwnScope here(*graph_, site);
   const Value factor = reciprocal(scale_, site);
   Values results;
   for (const Value& g : gradients) {
     const DType dtype = memory_dtype(g.dtype());
-    const Value wide = mul(cast(Operand(g, site), dtype, site), cast(factor, dtype, site), site);
+    const Value scaled = cast(Operand(g, site), dtype, site);
+    // The factor is an f32: to f64 gradients it would be off by half of their digits.
+    const Value wide =
+        dtype == f64 ? div(scaled, cast(scale_, f64, site), site) : mul(scaled, factor, site);
     results.push_back(cast(wide, g.dtype(), site));
   }
   return results;

@@ -148,10 +148,10 @@ Rows as_rows(const Value& logits, const Value& targets, CallSite line) {
 Value cross_entropy(Operand logits, Operand targets, CrossEntropyOptions options, CallSite site) {
   const CallSite line = line_of(logits, site);
   return mean_of({"cross_entropy"}, line, [&] {
-    const bool one_batch =
-        logits.is_literal() || targets.is_literal() || logits.value().shape().rank() <= 2;
+    const bool one_batch = logits.is_literal() || logits.value().shape().rank() <= 2;
     if (one_batch) return softmax_cross_entropy(logits, targets, options, line);
-    const Rows rows = as_rows(logits.value(), targets.value(), line);
+    const Value aim = require_value(targets, "cross_entropy", "targets", line);
+    const Rows rows = as_rows(logits.value(), aim, line);
     return softmax_cross_entropy(rows.logits, rows.targets, options, line);
   });
 }
@@ -177,12 +177,14 @@ Value best_class(const Operand& logits, CallSite line) {
 Value accuracy(Operand logits, Operand ids, CallSite site) {
   const CallSite line = line_of(logits, site);
   const Value best = best_class(logits, line);
-  const Operand wanted = same_shape("accuracy", Operand(best, line), "ids", ids, line);
-  if (!wanted.is_literal() && !is_integer(wanted.value().dtype())) {
+  const Value given = require_value(ids, "accuracy", "ids", line);
+  const Value wanted =
+      same_shape("accuracy", Operand(best, line), "ids", Operand(given, line), line).value();
+  if (!is_integer(wanted.dtype())) {
     throw Error({.op = "accuracy",
                  .argument = "ids",
                  .expected = "integers of shape " + to_string(best.shape()),
-                 .got = to_string(wanted.value().type()),
+                 .got = to_string(wanted.type()),
                  .site = line});
   }
   const Value hits = equal(best, cast(wanted, i64, line), line);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "keel/core/base/printable.h"
+#include "keel/graph/precision/keep_dtype.h"
 #include "keel/ops/elementwise.h"
 
 namespace keel {
@@ -154,6 +155,8 @@ void attach_running_mean(Value output, Value state, Value observed, double decay
                  .got = to_string(observed.type()),
                  .site = site});
   }
+  // What changes a state computes in its dtype under every precision mode.
+  const KeepDtypeScope exact(state.graph(), site);
   const Value next = add(mul(state, decay, site), mul(observed, 1 - decay, site), site);
   state.graph().attach_update(output, state, next, observed, site);
 }

@@ -138,6 +138,14 @@ Update Optimizer::minimize(Operand loss, CallSite site) const {
 Update Optimizer::minimize(Operand loss, const Values& states, CallSite site) const {
   const CallSite line = site.known() ? site : loss.site();
   const Value value = require_root_value(loss, "minimize", "loss", line);
+  if (states.empty()) {
+    throw Error({.op = "minimize",
+                 .argument = "states",
+                 .expected = "at least one state to train",
+                 .got = "none",
+                 .fix = "leave the list out to train all that the loss depends on",
+                 .site = line});
+  }
   Update update = apply_with(states, slopes_of(value, states, line), value, line);
   update += attached_updates(value);
   return update;

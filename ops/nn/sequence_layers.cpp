@@ -1,5 +1,9 @@
 #include "keel/ops/nn/sequence_layers.h"
 
+#include <string>
+
+#include "keel/core/base/checked.h"
+#include "keel/core/base/error.h"
 #include "keel/ops/composed/rearrange.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/nn/layer_errors.h"
@@ -59,11 +63,25 @@ int64_t checked_heads(const Scope& scope, int64_t width, int64_t heads) {
   require_heads(scope, width, heads);
   return heads;
 }
+// That many times the size, which is how wide a layer inside is.
+int64_t times(const char* layer, const Scope& scope, const char* argument, int64_t count,
+              int64_t size) {
+  const std::string what = layer_title(layer, scope) + ": " + argument;
+  try {
+    return checked_mul(count, size, what.c_str());
+  } catch (const Error& error) {
+    throw error.with_site(scope.site());
+  }
+}
+int64_t hidden_of(const Scope& scope, int64_t width, const TransformerBlockOptions& options) {
+  return options.hidden == 0 ? times("transformer block", scope, "width", 4, width)
+                             : options.hidden;
+}
 const Scope& checked_block(const Scope& scope, int64_t width, int64_t heads,
                            const TransformerBlockOptions& options) {
   require_size("layer norm", scope / "norm1", "features", width);
   require_heads(scope / "attention", width, heads);
-  if (options.hidden != 0) require_size("dense", scope / "hidden", "units", options.hidden);
+  require_size("dense", scope / "hidden", "units", hidden_of(scope, width, options));
   require_rate(scope / "dropout", options.dropout);
   return scope;
 }
@@ -151,8 +169,8 @@ TransformerBlock::TransformerBlock(const Scope& scope, int64_t width, int64_t he
       norm1_(scope / "norm1", width),
       norm2_(scope / "norm2", width),
       attention_(scope / "attention", width, heads),
-      hidden_(scope / "hidden", width, options.hidden == 0 ? 4 * width : options.hidden),
-      out_(scope / "out", options.hidden == 0 ? 4 * width : options.hidden, width),
+      hidden_(scope / "hidden", width, hidden_of(scope, width, options)),
+      out_(scope / "out", hidden_of(scope, width, options), width),
       dropout_(scope / "dropout", options.dropout) {}
 
 Value TransformerBlock::operator()(Operand x, Mode mode, const AttentionOptions& options,
@@ -172,9 +190,10 @@ Lstm::Lstm(const Scope& scope, int64_t features, int64_t units)
     : Module(scope), features_(features) {
   require_size("lstm", scope, "features", features);
   require_size("lstm", scope, "units", units);
-  weights_.input = scope.parameter("weight_ih", glorot_uniform({features, 4 * units}));
-  weights_.hidden = scope.parameter("weight_hh", glorot_uniform({units, 4 * units}));
-  weights_.bias = scope.parameter("bias", zeros({4 * units}));
+  const int64_t gates = times("lstm", scope, "units", 4, units);
+  weights_.input = scope.parameter("weight_ih", glorot_uniform({features, gates}));
+  weights_.hidden = scope.parameter("weight_hh", glorot_uniform({units, gates}));
+  weights_.bias = scope.parameter("bias", zeros({gates}));
 }
 
 LstmSequence Lstm::operator()(Operand x, RecurrentOptions options, CallSite site) const {
@@ -187,10 +206,11 @@ LstmSequence Lstm::operator()(Operand x, RecurrentOptions options, CallSite site
 Gru::Gru(const Scope& scope, int64_t features, int64_t units) : Module(scope), features_(features) {
   require_size("gru", scope, "features", features);
   require_size("gru", scope, "units", units);
-  weights_.input = scope.parameter("weight_ih", glorot_uniform({features, 3 * units}));
-  weights_.hidden = scope.parameter("weight_hh", glorot_uniform({units, 3 * units}));
-  weights_.input_bias = scope.parameter("bias_ih", zeros({3 * units}));
-  weights_.hidden_bias = scope.parameter("bias_hh", zeros({3 * units}));
+  const int64_t gates = times("gru", scope, "units", 3, units);
+  weights_.input = scope.parameter("weight_ih", glorot_uniform({features, gates}));
+  weights_.hidden = scope.parameter("weight_hh", glorot_uniform({units, gates}));
+  weights_.input_bias = scope.parameter("bias_ih", zeros({gates}));
+  weights_.hidden_bias = scope.parameter("bias_hh", zeros({gates}));
 }
 
 GruSequence Gru::operator()(Operand x, RecurrentOptions options, CallSite site) const {

@@ -12,6 +12,7 @@
 
 #include "keel/graph/ir/scopes.h"
 #include "keel/graph/ir/skipped_steps.h"
+#include "keel/graph/precision/keep_dtype.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/nn/argument_checks.h"
 #include "keel/ops/nn/computed_from.h"
@@ -114,6 +115,8 @@ Accumulated accumulated(const Values& states, const Values& gradients, Value los
   require_option(!states.empty(), "accumulate_gradients", "states", "at least one", 0, site);
   Graph& graph = states[0].graph();
   const LabelScope label(graph, with_inner_scope(graph.label(), "accumulate"));
+  // As in an optimizer: what changes a state computes in its dtype under every precision mode.
+  const KeepDtypeScope exact(graph, site);
   Accumulated result;
   MicroBatches batches(graph, micro_batches, options, result, site);
   for (size_t i = 0; i < states.size(); ++i)
@@ -231,6 +234,7 @@ Update average_weights(const Update& update, double decay, CallSite site) {
     Graph& graph = a.state.graph();
     require_always_applied("average_weights", update, graph, "average first, then apply_if", site);
     const LabelScope label(graph, with_inner_scope(graph.label(), "average"));
+    const KeepDtypeScope exact(graph, site);
     if (!count) count.emplace(graph, average_name(a.state), result, site);
     const DType dtype = memory_dtype(a.state.dtype());
     Value& kept = decays[dtype];

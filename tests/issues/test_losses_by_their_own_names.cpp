@@ -34,6 +34,9 @@ TEST_CASE("errors of losses name the loss that was called and its arguments") {
   const Value n = g.input("n", i32, {4, 3}), ids = g.input("ids", i32, {5});
   check_refused(__LINE__, "cross_entropy: targets: ", [&] { cross_entropy(x, ids); });
   check_refused(__LINE__, "cross_entropy: logits: ", [&] { cross_entropy(n, ids); });
+  const Value steps = g.input("steps", f32, {3, 4, 5});
+  check_refused(__LINE__ + 1, "cross_entropy: targets: expected a Value",
+                [&] { cross_entropy(steps, 2); });
   check_refused(__LINE__, "nll_loss: ids: ", [&] { nll_loss(x, ids); });
   check_refused(__LINE__, "huber_loss: target: ", [&] { huber_loss(x, y); });
   check_refused(__LINE__, "huber_loss: delta: ", [&] { huber_loss(x, x, 0); });
@@ -58,6 +61,7 @@ TEST_CASE("errors of accuracies name them") {
   const Value x = g.input("x", f32, {4, 3}), scalar = g.input("scalar", f32, {});
   const Value nothing = g.input("nothing", f32, {4, 0}), bools = g.input("bools", boolean, {4, 3});
   check_refused(__LINE__, "accuracy: logits: ", [&] { accuracy(scalar, id); });
+  check_refused(__LINE__, "accuracy: ids: expected a Value", [&] { accuracy(x, 1); });
   check_refused(__LINE__, "accuracy: logits: ", [&] { accuracy(nothing, ids); });
   check_refused(__LINE__, "accuracy: logits: ", [&] { accuracy(bools, ids); });
   check_refused(__LINE__, "top_k_accuracy: k: ", [&] { top_k_accuracy(x, ids, 4); });
