@@ -171,6 +171,10 @@ void CommandLine::parse_flags(const std::vector<std::string>& words) {
       given_.emplace_back(flag->name, given.value());
     }
     if (!wants_help()) read_config();
+    // The command must not write over what it reads by them.
+    for (const std::string& flag : common_input_flags()) {
+      for (const std::string& file : texts(flag)) remember_common_input({"--" + flag, file});
+    }
     if (const auto mib = integer(kReadBudget, 1, kMostCount))
       keel::set_read_budget(static_cast<uint64_t>(*mib) << 20);
     // A wrong environment variable is an error before anything is done.
@@ -192,12 +196,6 @@ void CommandLine::read_config() {
   if (!path) return;
   config_file_ = *path;
   config_flags_ = take(read_config_file(*path), *path);
-  // A command must not write over what it was told to do.
-  for (const DeclaredFlag& flag : flags_) {
-    if (flag.name == kConfigFlag || flag.value.find("FILE") == std::string::npos) continue;
-    for (const std::string& file : texts(flag.name))
-      require_distinct({{"--" + flag.name, file}}, {{std::string("--") + kConfigFlag, *path}});
-  }
 }
 
 std::vector<std::string> CommandLine::take(const keel::Json& document, const std::string& source) {

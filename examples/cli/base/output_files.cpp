@@ -11,6 +11,7 @@
 #include <keel/keel.h>
 #include <sys/stat.h>
 
+#include "cli/base/config_file.h"
 #include "cli/base/run_flags.h"
 
 namespace keel_cli {
@@ -47,6 +48,16 @@ struct Identity {
   fs::path path;
 };
 
+constexpr const char* kPresetFlag = "--preset";
+constexpr const char* kPresetVariable = "KEEL_NPU_PRESET";
+constexpr const char* kRankTableVariable = "RANK_TABLE_FILE";
+
+// The files that flags of this process's command line name.
+std::vector<NamedFile>& remembered() {
+  static std::vector<NamedFile> files;
+  return files;
+}
+
 struct Known {
   NamedFile file;
   Identity identity;
@@ -75,8 +86,7 @@ void require_distinct(const std::vector<NamedFile>& outputs, const std::vector<N
     return list;
   };
   std::vector<NamedFile> all_inputs = inputs;
-  for (const std::string& plugin : keel::backend_plugins())
-    all_inputs.push_back({"--plugin", plugin});
+  for (NamedFile& file : common_inputs()) all_inputs.push_back(std::move(file));
   const std::vector<Known> read = known(all_inputs);
   std::vector<Known> written;
   for (const Known& output : known(outputs)) {
@@ -100,16 +110,28 @@ std::vector<NamedFile> data_files(const std::string& data) {
   return files;
 }
 
-std::vector<NamedFile> preset_files(const std::string& preset) {
-  const std::vector<std::string> built_in = keel::npu::preset_names();
-  const auto is_name = [&](const std::string& text) {
-    return std::find(built_in.begin(), built_in.end(), text) != built_in.end();
-  };
+std::vector<NamedFile> common_inputs() {
+  const std::vector<std::string> presets = keel::npu::preset_names();
+  std::vector<NamedFile> named = remembered();
+  for (const char* variable : {kPresetVariable, kRankTableVariable})
+    named.push_back({variable, keel::environment_text(variable).value_or("")});
+  for (const std::string& plugin : keel::backend_plugins()) named.push_back({"--plugin", plugin});
   std::vector<NamedFile> files;
-  if (!is_name(preset)) files.push_back({"--preset", preset});
-  const std::string variable = keel::environment_text("KEEL_NPU_PRESET").value_or("");
-  if (!is_name(variable)) files.push_back({"KEEL_NPU_PRESET", variable});
+  for (NamedFile& file : named) {
+    const bool names_preset = file.flag == kPresetFlag || file.flag == kPresetVariable;
+    const bool built_in =
+        names_preset && std::find(presets.begin(), presets.end(), file.path) != presets.end();
+    if (!built_in && !file.path.empty()) files.push_back(std::move(file));
+  }
   return files;
+}
+
+void remember_common_input(NamedFile file) { remembered().push_back(std::move(file)); }
+
+const std::vector<std::string>& common_input_flags() {
+  static const std::vector<std::string> names = {kConfigFlag, "preset", "modify-mixlist",
+                                                 "customize-dtypes"};
+  return names;
 }
 
 void require_writable(const std::string& flag, const std::string& path) {

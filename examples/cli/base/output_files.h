@@ -14,14 +14,22 @@ struct NamedFile {
   std::string path;  // empty: the flag is not given
 };
 
-// Throws keel::Error (kInvalidArgument) naming both flags and the file.
+// Throws keel::Error (kInvalidArgument) naming both flags and the file. `inputs` are those of the
+// command itself: `common_inputs` are compared, too.
 void require_distinct(const std::vector<NamedFile>& outputs, const std::vector<NamedFile>& inputs);
 
-// Return the files that a command with this value of --data or --preset reads; none for built-in
-// data and presets. `preset_files` adds the file that KEEL_NPU_PRESET names. `preset` is empty
-// without the flag.
+// Returns the files that a command reads whatever else it does: those of --config, --plugin,
+// --preset and the flags about precision, and those that KEEL_NPU_PRESET and RANK_TABLE_FILE name.
+// Built-in presets are none.
+std::vector<NamedFile> common_inputs();
+// The command line adds what its flags name to `common_inputs`, for the life of the process. The
+// main thread only.
+void remember_common_input(NamedFile file);
+// The flags that name files among `common_inputs`, without their dashes.
+const std::vector<std::string>& common_input_flags();
+
+// Returns the files that a command with this value of --data reads; none for built-in data.
 std::vector<NamedFile> data_files(const std::string& data);
-std::vector<NamedFile> preset_files(const std::string& preset);
 
 // Before hours of work go by: throws Error where a file that is to be written at the end, whole,
 // cannot be.

@@ -59,7 +59,7 @@ int run_suite(const Suite& suite, const std::vector<std::string>& words) {
   }
   const std::string json = line.text("json").value_or("");
   const std::string html = line.text("html").value_or("");
-  std::vector<NamedFile> inputs = preset_files("");
+  std::vector<NamedFile> inputs;
   if (const auto data = line.text("data")) {
     for (NamedFile& file : data_files(*data)) inputs.push_back(std::move(file));
   }

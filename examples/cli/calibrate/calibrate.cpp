@@ -155,10 +155,8 @@ int compare_measured(const CommandLine& line) {
   const std::string path = *line.text("measured");
   const std::optional<std::string> preset = line.text("preset");
   const std::string json = line.text("json").value_or(""), html = line.text("html").value_or("");
-  std::vector<NamedFile> inputs = preset_files(preset.value_or(""));
-  inputs.push_back({"--measured", path});
   const std::string fit = line.text("fit").value_or("");
-  require_distinct({{"--json", json}, {"--html", html}, {"--fit", fit}}, inputs);
+  require_distinct({{"--json", json}, {"--html", html}, {"--fit", fit}}, {{"--measured", path}});
   if (!fit.empty()) require_writable("--fit", fit);
   if (!json.empty()) require_writable("--json", json);
   if (!html.empty()) require_writable("--html", html);

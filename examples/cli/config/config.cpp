@@ -48,10 +48,23 @@ int refuse_unsupported(const AdapterTranslation& translation, const keel::Json& 
   return kExitUnsupported;
 }
 
+// The files that a training with these options reads: its configuration must not replace them.
+std::vector<NamedFile> files_of(const AdapterTranslation& translation) {
+  const std::vector<std::string>& flags = common_input_flags();
+  std::vector<NamedFile> files;
+  for (const TranslatedOption& option : translation.options) {
+    if (std::find(flags.begin(), flags.end(), option.flag) == flags.end()) continue;
+    const keel::Json& value = translation.config[option.flag];
+    if (value.is_string()) files.push_back({option.option, value.get<std::string>()});
+  }
+  return files;
+}
+
 int translate(const std::string& file, const std::string& out) {
   require_distinct({{"--out", out}}, {{"--from-adapter", file}});
   const keel::Json document = read_config_file(file);
   const AdapterTranslation translation = translate_adapter_options(document, file);
+  require_distinct({{"--out", out}}, files_of(translation));
   if (const int code = refuse_unsupported(translation, document, file); code != kExitDone)
     return code;
   require_trainable(translation, file);
@@ -60,6 +73,7 @@ int translate(const std::string& file, const std::string& out) {
     print_report(std::cerr, translation);
     std::cout << text;
   } else {
+    require_writable("--out", out);
     keel::write_file_atomically(out, text);
     print_report(std::cout, translation);
   }

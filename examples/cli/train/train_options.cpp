@@ -243,7 +243,6 @@ void read_npu_flags(const CommandLine& line, TrainFlags& flags) {
 
 // No file that is written may be another one, or one that is read.
 void require_own_files(const CommandLine& line, const TrainFlags& flags, const std::string& data) {
-  const auto preset = line.text("preset").value_or("");
   const auto resume = flags.resume ? flags.resume->path() : line.text("resume").value_or("");
   const auto init = line.text("init").value_or("");
   if (!init.empty() && !resume.empty()) {
@@ -279,9 +278,6 @@ void require_own_files(const CommandLine& line, const TrainFlags& flags, const s
   const auto saved_model = flags.resume ? flags.resume->find("model") : std::nullopt;
   for (NamedFile& file : model_files(line.text("model").value_or(saved_model.value_or(""))))
     inputs.push_back(std::move(file));
-  for (const char* flag : {"modify-mixlist", "customize-dtypes"})
-    inputs.push_back({std::string("--") + flag, line.text(flag).value_or("")});
-  for (NamedFile& file : preset_files(preset)) inputs.push_back(std::move(file));
   require_distinct(outputs, inputs);
 }
 
