@@ -289,6 +289,24 @@ TEST_CASE("launch: a signal to the launcher is one to its ranks and no loss") {
   CHECK(result.err == "");
 }
 
+TEST_CASE("launch: a hangup of the launcher is one of its ranks unless it was ignored") {
+  if (without_gloo()) return;
+  const TempFolder files;
+  const std::string begun = files.file("begun");
+  const ToolResult result = run_tool_until(
+      {"launch", "-n", "2", "--", "bash", "-c",
+       "trap 'exit 9' HUP; echo >" + begun + ".$RANK_ID; while true; do sleep 0.01; done"},
+      [&] {
+        return std::filesystem::exists(begun + ".0") && std::filesystem::exists(begun + ".1");
+      },
+      1, SIGHUP);
+  CHECK(result.exit_code == 128 + SIGHUP);
+  CHECK(result.err == "");
+  const ToolResult ignored = run_bash(
+      R"(trap '' HUP; "$0" launch -n 2 -- sleep 2 & sleep 0.5; kill -HUP $!; wait $!)", {});
+  CHECK_MESSAGE(ignored.exit_code == 0, ignored.err);
+}
+
 TEST_CASE("launch: when the launcher is killed no rank goes on") {
   if (without_gloo()) return;
   const TempFolder files;

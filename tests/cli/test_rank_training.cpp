@@ -248,6 +248,22 @@ TEST_CASE("ranks: a signal to the launcher ends the training behind one step on 
   CHECK(read_json(files.file("summary"))["steps"] >= 50);
 }
 
+// A shell whose terminal goes away sends the hangup to each process of the job, so that ranks get
+// it from there and from the launcher.
+TEST_CASE("ranks: a hangup ends the training behind one step and saves it") {
+  if (without_gloo()) return;
+  const TempFolder files;
+  const std::string metrics = files.file("metrics"), states = files.file("states");
+  const ToolResult result = run_tool_until(
+      {"launch", "-n", "2", "--", "keel", "train", "--quiet", "--data", small_data().path(),
+       "--batch", "20", "--steps", "100000000", "--metrics", metrics, "--save", states},
+      [&] { return std::filesystem::exists(metrics) && std::filesystem::file_size(metrics) > 0; },
+      3, SIGHUP);
+  CHECK_MESSAGE(result.exit_code == 128 + SIGHUP, result.err);
+  CHECK(result.err == "");
+  CHECK(std::filesystem::exists(states));
+}
+
 TEST_CASE("ranks: the slowest one is named and each has its part of the summary") {
   if (without_gloo()) return;
   const TempFolder files;

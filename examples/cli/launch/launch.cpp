@@ -70,7 +70,8 @@ RankCommand read_command(const CommandLine& line, std::vector<std::string> words
 void block_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : {SIGCHLD, SIGINT, SIGTERM}) sigaddset(&set, signal);
+  sigaddset(&set, SIGCHLD);
+  for (const int signal : end_signals()) sigaddset(&set, signal);
   sigprocmask(SIG_BLOCK, &set, nullptr);
 }
 

@@ -151,11 +151,12 @@ class Watch {
   void wait_for_signal() {
     sigset_t set;
     sigemptyset(&set);
-    for (const int signal : {SIGCHLD, SIGINT, SIGTERM}) sigaddset(&set, signal);
+    sigaddset(&set, SIGCHLD);
+    for (const int signal : end_signals_) sigaddset(&set, signal);
     const timespec slice = {0, 100'000'000};
     siginfo_t info = {};
     const int signal = sigtimedwait(&set, &info, &slice);
-    if (signal != SIGINT && signal != SIGTERM) return;
+    if (std::find(end_signals_.begin(), end_signals_.end(), signal) == end_signals_.end()) return;
     interrupted_ = signal;
     // A terminal has sent it to the ranks, too.
     if (info.si_code == SI_KERNEL) return;
@@ -166,6 +167,7 @@ class Watch {
 
   std::vector<RankProcess>& ranks_;
   const SharedProgress& progress_;
+  const std::vector<int> end_signals_ = end_signals();
   RankEnd end_;  // the first one that is a cause, or else the first one
   bool first_told_ = false;
   bool told_ = false;
@@ -189,6 +191,17 @@ SharedProgress::SharedProgress(int size)
 SharedProgress::~SharedProgress() {
   munmap(page_, bytes_);
   close(descriptor_);
+}
+
+std::vector<int> end_signals() {
+  std::vector<int> signals;
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action {};
+    // A signal that is blocked stays pending even if it is ignored, so it must not be blocked.
+    if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN)
+      signals.push_back(signal);
+  }
+  return signals;
 }
 
 std::vector<RankProcess> start_ranks(const RankCommand& command, const SharedProgress& progress) {

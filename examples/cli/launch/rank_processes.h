@@ -48,8 +48,12 @@ struct RankEnd {
   bool cause = false;  // it did not end because of another rank
 };
 
-// Starts them all; throws keel::Error where one cannot be, after it has ended the others. SIGCHLD,
-// SIGINT and SIGTERM have to be blocked (their mask is the processes' again).
+// Returns the signals that ask the launcher and its ranks to end: SIGINT, SIGTERM and SIGHUP, but
+// for those that the process was started with ignored, which nohup and scripts mean.
+std::vector<int> end_signals();
+
+// Starts them all; throws keel::Error where one cannot be, after it has ended the others. SIGCHLD
+// and `end_signals` have to be blocked; the processes start with no signal blocked.
 std::vector<RankProcess> start_ranks(const RankCommand& command, const SharedProgress& progress);
 
 // Is told by wait_for_ranks of a rank that did not end well; each is called at most once.
@@ -61,8 +65,8 @@ struct LossListener {
   std::function<void(const RankEnd&)> cause;
 };
 
-// Waits until all have ended; returns what was told as the cause. SIGINT and SIGTERM are handed on
-// to them, and what they end with then is no loss. A rank that still runs some seconds after
+// Waits until all have ended; returns what was told as the cause. `end_signals` are handed on to
+// them, and what they end with then is no loss. A rank that still runs some seconds after
 // another one was lost is killed.
 RankEnd wait_for_ranks(std::vector<RankProcess>& ranks, const SharedProgress& progress,
                        const LossListener& listener);

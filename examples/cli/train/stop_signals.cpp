@@ -21,8 +21,11 @@ void note(int signal) {
 
 extern "C" void on_stop_signal(int signal) {
   const int saved_errno = errno;
-  if (first_signal.load() != 0) _exit(kExitSignalled + signal);
-  note(signal);
+  const bool first = first_signal.load() == 0;
+  // Shells send a hangup to each process of a job, and `keel launch` hands its own on to its ranks,
+  // so that a second one shows no haste.
+  if (!first && signal != SIGHUP) _exit(kExitSignalled + signal);
+  if (first) note(signal);
   errno = saved_errno;
 }
 
@@ -35,7 +38,7 @@ SignalActions::~SignalActions() {
 void SignalActions::replace(int signal, void (*handler)(int)) {
   struct sigaction before {};
   sigaction(signal, nullptr, &before);
-  if (signal == SIGHUP && before.sa_handler == SIG_IGN) return;
+  if (before.sa_handler == SIG_IGN) return;
   struct sigaction action {};
   action.sa_handler = handler;
   action.sa_flags = SA_RESTART;

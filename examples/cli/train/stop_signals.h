@@ -1,7 +1,7 @@
 // StopSignals: what ends a training from outside: Ctrl-C, SIGTERM, SIGHUP, and a pipe whose reader
 // went away. The first one ends the training after the step that runs, so that what is asked for is
-// still saved and summarised; a second signal ends the process at once. One at a time in a process;
-// stop() and signal() may be called by any thread.
+// still saved and summarised; a second signal, but for a hangup, ends the process at once. One at a
+// time in a process; stop() and signal() may be called by any thread.
 #ifndef KEEL_EXAMPLES_CLI_TRAIN_STOP_SIGNALS_H
 #define KEEL_EXAMPLES_CLI_TRAIN_STOP_SIGNALS_H
 
@@ -13,8 +13,8 @@
 
 namespace keel_cli {
 
-// Changes what signals do, and back in the end. A SIGHUP that the process was started with ignored
-// (nohup) stays ignored.
+// Changes what signals do, and back in the end. A signal that the process was started with ignored
+// (SIGHUP by nohup, SIGINT by a script's &) stays ignored.
 class SignalActions {
  public:
   SignalActions() = default;
