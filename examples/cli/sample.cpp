@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <iostream>
@@ -14,6 +15,7 @@
 #include "cli/base/commands.h"
 #include "cli/base/run_flags.h"
 #include "cli/model/computing_flags.h"
+#include "cli/model/finite_states.h"
 #include "cli/model/saved_model.h"
 #include "cli/model/symbols.h"
 #include "models/generative.h"
@@ -50,6 +52,18 @@ void print(char c, bool terminal) {
     std::cout << keel::printable(std::string_view(&c, 1));
   else
     std::cout << c;
+}
+
+// A network with such a logit says nothing of what comes next.
+void require_finite(std::span<const float> logits, int64_t character) {
+  const auto at =
+      std::find_if(logits.begin(), logits.end(), [](float logit) { return !std::isfinite(logit); });
+  if (at == logits.end()) return;
+  throw keel::Error({.op = "keel sample",
+                     .argument = "character " + std::to_string(character),
+                     .message = "the logit of symbol " + std::to_string(at - logits.begin()) +
+                                " is " + name_of_non_finite(*at),
+                     .fix = "look at the weights with keel inspect, and take an older file"});
 }
 
 // One of the symbols, drawn with probabilities that go with exp(logit / temperature); 0: the one of
@@ -100,7 +114,6 @@ int run_sample(const std::vector<std::string>& words) {
   const double temperature = line.number("temperature", 0, 100).value_or(0.8);
   const auto seed = static_cast<uint64_t>(line.integer("seed", 0).value_or(0));
   std::string text = line.text("prompt").value_or("\n");
-  if (text.empty()) text = "\n";
   const std::string device = read_device(line);
   const ComputingFlags computing = read_computing_flags(line);
   const keel::ComputeThreads threads(read_threads(line));
@@ -113,7 +126,9 @@ int run_sample(const std::vector<std::string>& words) {
   keel::Session session(graph, keel::device(device, {}),
                         {.precision = precision_of(computing, saved).value,
                          .placement = placement_of(computing, saved)});
-  saved.load_all(session, weights);
+  // The text alone goes to standard output.
+  if (saved.load_all(session, weights).averaged > 0)
+    std::cerr << "charlm from " << keel::printable(saved.path()) << ", averaged weights\n";
   const bool terminal = isatty(STDOUT_FILENO) == 1;
   keel::Tensor window(keel::u8, {1, kWindow + 1});
   for (const char c : text) print(c, terminal);
@@ -126,6 +141,7 @@ int run_sample(const std::vector<std::string>& words) {
     const double uniform = keel::uniform_float(keel::random_bits(seed, static_cast<uint64_t>(i)));
     constexpr auto kLogits = static_cast<size_t>(kSymbols);
     const auto last = logits.data<float>().subspan((shown - 1) * kLogits, kLogits);
+    require_finite(last, i + 1);
     text += static_cast<char>(draw(last, symbols, temperature, uniform));
     print(text.back(), terminal);
     if (!std::cout.flush()) return kExitFailed;  // which is told of when the command ends

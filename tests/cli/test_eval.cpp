@@ -567,4 +567,17 @@ TEST_CASE("predict: what is no image is refused") {
   bad("P2 ", "width");
 }
 
+TEST_CASE("keel eval names the file of another program whose count of updates is none") {
+  const FourImages images;
+  const TempFolder files;
+  nlohmann::json header;
+  header["b"] = {{"dtype", "F32"}, {"shape", {10}}, {"data_offsets", {0, 40}}};
+  header["keel/updates"] = {{"dtype", "F32"}, {"shape", {3}}, {"data_offsets", {40, 52}}};
+  header["w"] = {{"dtype", "F32"}, {"shape", {784, 10}}, {"data_offsets", {52, 31412}}};
+  const std::string path =
+      files.write("w", safetensors_bytes(header.dump(), std::string(31412, '\0')));
+  check_error(run_tool({"eval", "--model", "softmax", "--data", images.path(), "--load", path}), 1,
+              {"--load: " + path, "'keel/updates'", "count of updates", "f32[3]"});
+}
+
 TEST_SUITE_END();

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <fcntl.h>
 #include <fstream>
 #include <map>
@@ -448,5 +449,43 @@ TEST_CASE("a text beyond the read budget is refused before it is read") {
 }
 
 }  // namespace
+
+TEST_CASE("keel sample fails where a logit is no number and says what weights it takes") {
+  const TempFolder files;
+  const std::string states = files.file("states");
+  const ToolResult trained =
+      run_tool({"train", "--quiet", "--model", "charlm", "--data", letters(files), "--backend",
+                "cpu", "--batch", "8", "--steps", "1", "--average", "0.5", "--save", states});
+  REQUIRE_MESSAGE(trained.exit_code == 0, trained.err);
+  const Words words = {"--backend", "cpu", "--chars", "3"};
+  const ToolResult sound = run_tool(with({"sample", "--load", states}, words));
+  CHECK(sound.exit_code == 0);
+  CHECK(sound.err == "charlm from " + states + ", averaged weights\n");
+  // Weights that are finite, of products beyond f32.
+  std::string bytes = read_text(states);
+  const std::string text = safetensors_header(bytes);
+  const nlohmann::json header = nlohmann::json::parse(text);
+  size_t changed = 0;
+  for (const auto& entry : header.items()) {
+    const std::string& name = entry.key();
+    if (name.rfind("logits", 0) != 0 || name.find("weight") == std::string::npos) continue;
+    const size_t begin = entry.value().at("data_offsets")[0],
+                 end = entry.value().at("data_offsets")[1];
+    const float large = 3e38f;
+    for (size_t at = begin; at + 4 <= end; at += 4)
+      std::memcpy(bytes.data() + 8 + text.size() + at, &large, 4);
+    ++changed;
+  }
+  REQUIRE(changed > 0);
+  const std::string broken = files.write("broken", with_right_checksums(bytes));
+  for (const char* temperature : {"0", "0.8"}) {
+    const ToolResult result =
+        run_tool(with({"sample", "--load", broken, "--temperature", temperature}, words));
+    CHECK(result.exit_code == 1);
+    CHECK_MESSAGE(
+        result.err.find("keel sample: character 1: the logit of symbol 0 is ") != std::string::npos,
+        result.err);
+  }
+}
 
 TEST_SUITE_END();

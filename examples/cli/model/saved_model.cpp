@@ -126,7 +126,19 @@ SavedModel::Usable SavedModel::usable(const keel::Values& states) const {
   const auto updates = weights.tensors.find(keel::kUpdatesState);
   const auto step = weights.tensors.find(keel::kStepState);
   const auto applied = updates != weights.tensors.end() ? updates : step;
-  if (applied != weights.tensors.end() && applied->second.item<int64_t>() == 0) return weights;
+  if (applied != weights.tensors.end()) {
+    const keel::Type one{keel::i64, {}};
+    if (const keel::Type type = applied->second.type(); type != one) {
+      throw keel::Error(
+          {.op = flag_,
+           .argument = path_,
+           .expected = "'" + applied->first + "' as a count of updates, " + keel::to_string(one),
+           .got = keel::to_string(type),
+           .fix = "write the file without it: of another program's file it is not "
+                  "needed"});
+    }
+    if (applied->second.item<int64_t>() == 0) return weights;
+  }
   std::set<std::string> names;
   for (const keel::Value& state : states) names.insert(keel::name_of(state.node()));
   for (const std::string& name : names) {
