@@ -13,6 +13,8 @@ namespace {
 
 constexpr int64_t kMostInATerminal = 20;  // classes of a matrix
 constexpr size_t kMostPairs = 5;
+// A model may have more classes, but no image is of one that a byte cannot name.
+constexpr int64_t kMostLabels = 256;
 
 // log(sum of exp(logit)) - logit[at]. The largest logit is left out of the logarithm, which is lost
 // beside it where it is far from 0.
@@ -42,9 +44,10 @@ std::vector<double> softmax_of(std::span<const float> logits) {
 
 Classification::Classification(int64_t classes, int64_t top_k)
     : classes_(classes),
+      labels_(std::min(classes, kMostLabels)),
       top_k_(std::min(top_k, classes)),
-      non_finite_of_(static_cast<size_t>(classes), 0),
-      counts_(static_cast<size_t>(classes * classes), 0) {}
+      non_finite_of_(static_cast<size_t>(labels_), 0),
+      counts_(static_cast<size_t>(labels_ * classes), 0) {}
 
 void Classification::add(std::span<const float> logits, int64_t label) {
   const auto at = static_cast<size_t>(label);
@@ -72,10 +75,12 @@ double Classification::loss() const {
 }
 
 int64_t Classification::count(int64_t label, int64_t predicted) const {
+  if (label >= labels_) return 0;
   return counts_[static_cast<size_t>(label * classes_ + predicted)];
 }
 
 int64_t Classification::row_sum(int64_t label) const {
+  if (label >= labels_) return 0;
   int64_t sum = non_finite_of_[static_cast<size_t>(label)];
   for (int64_t c = 0; c < classes_; ++c) sum += count(label, c);
   return sum;
@@ -83,7 +88,7 @@ int64_t Classification::row_sum(int64_t label) const {
 
 int64_t Classification::column_sum(int64_t predicted) const {
   int64_t sum = 0;
-  for (int64_t c = 0; c < classes_; ++c) sum += count(c, predicted);
+  for (int64_t label = 0; label < labels_; ++label) sum += count(label, predicted);
   return sum;
 }
 
@@ -123,7 +128,7 @@ std::string Classification::matrix() const {
 
 std::string Classification::most_confused() const {
   std::vector<std::tuple<int64_t, int64_t, int64_t>> pairs;  // -count, label, predicted
-  for (int64_t label = 0; label < classes_; ++label) {
+  for (int64_t label = 0; label < labels_; ++label) {
     for (int64_t c = 0; c < classes_; ++c) {
       if (c != label && count(label, c) > 0) pairs.emplace_back(-count(label, c), label, c);
     }
@@ -157,9 +162,11 @@ keel::Json Classification::json() const {
   json["confusion"] = keel::Json::array();
   json["classes"] = keel::Json::array();
   for (int64_t label = 0; label < classes_; ++label) {
-    keel::Json row = keel::Json::array();
-    for (int64_t c = 0; c < classes_; ++c) row.push_back(count(label, c));
-    json["confusion"].push_back(std::move(row));
+    if (label < labels_) {
+      keel::Json row = keel::Json::array();
+      for (int64_t c = 0; c < classes_; ++c) row.push_back(count(label, c));
+      json["confusion"].push_back(std::move(row));
+    }
     keel::Json entry;
     entry["class"] = label;
     entry["images"] = row_sum(label);

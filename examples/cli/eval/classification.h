@@ -41,7 +41,8 @@ class Classification {
   // Accuracy and loss, the confusion matrix where it fits a terminal, and what is confused most.
   std::string text() const;
   // accuracy, correct, images, loss, non_finite, top_k, top_k_accuracy,
-  // confusion[label][predicted], classes[].{class, images, precision, recall}.
+  // confusion[label][predicted], which has a row for each label that there can be, and
+  // classes[].{class, images, precision, recall}.
   keel::Json json() const;
 
  private:
@@ -54,12 +55,13 @@ class Classification {
   std::string most_confused() const;
 
   int64_t classes_;
+  int64_t labels_;  // classes that images can be of: labels are bytes
   int64_t top_k_;
   int64_t images_ = 0, correct_ = 0, among_first_ = 0;
   int64_t non_finite_ = 0, first_non_finite_ = 0;
   std::vector<int64_t> non_finite_of_;  // by label
   double loss_ = 0;
-  std::vector<int64_t> counts_;  // [label, predicted]
+  std::vector<int64_t> counts_;  // [label, predicted], labels_ rows
 };
 
 // exp(logit) / sum of them, in double.
