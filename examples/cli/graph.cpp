@@ -107,11 +107,17 @@ int run_graph(const std::vector<std::string>& words) {
       read_disabled_passes(line),
       read_placement(line),
       line.has("all-placements")};
-  for (const char* flag : {"placement", "all-placements"}) {
+  for (const char* flag : {"placement", "all-placements", "batch", "backend"}) {
     if (!line.has(flag) || line.has("compiled")) continue;
     throw keel::Error({.op = std::string("--") + flag,
                        .message = "is about the step as it is compiled",
                        .fix = "add --compiled",
+                       .kind = keel::ErrorKind::kInvalidArgument});
+  }
+  if (line.has("dot") && line.has("compiled")) {
+    throw keel::Error({.op = "--dot",
+                       .message = "draws the graph, and --compiled prints a list of tasks",
+                       .fix = "drop one of the two",
                        .kind = keel::ErrorKind::kInvalidArgument});
   }
   const bool only_passes = !has_precision_flag(line);

@@ -1,5 +1,6 @@
 #include <iostream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -132,6 +133,41 @@ void print_text(const std::vector<std::string>& backends, const std::vector<Row>
   }
 }
 
+[[noreturn]] void refuse(const std::string& flag, const std::string& message,
+                         const std::string& fix) {
+  throw keel::Error(
+      {.op = flag, .message = message, .fix = fix, .kind = keel::ErrorKind::kInvalidArgument});
+}
+
+// Refuses flags that what is asked for would leave unread.
+void require_read(const CommandLine& line) {
+  for (const char* task : {"passes", "rates", "dump-ops-info"}) {
+    if (!line.has(task)) continue;
+    for (const char* other : {"passes", "rates", "dump-ops-info", "preset", "backend"}) {
+      if (std::string_view(other) != task && line.has(other))
+        refuse(std::string("--") + other, std::string("does not go with --") + task,
+               "drop one of the two");
+    }
+    if (std::string_view(task) != "dump-ops-info" && has_precision_flag(line))
+      refuse(std::string("--") + task, "does not go with flags about precision",
+             "drop one of the two");
+    return;
+  }
+  if (has_precision_flag(line)) {
+    const std::string backend = read_backend(line);
+    if (line.has("preset") && backend != "npu")
+      refuse("--preset", "is about the NPU, and the backend is " + backend,
+             "drop it, or use --backend npu");
+    return;
+  }
+  if (line.has("backend"))
+    refuse("--backend", "is about precision modes, and none is named",
+           "add --precision-mode NAME, or drop it");
+  if (line.has("preset") && line.has("json"))
+    refuse("--json", "does not go with --preset, which is described as text",
+           "drop it, or name a --precision-mode");
+}
+
 // Prints the form that a precision mode gives each op.
 void print_precision(const CommandLine& line) {
   const std::string name = read_backend(line);
@@ -175,6 +211,7 @@ int run_info(const std::vector<std::string>& words) {
     std::cout << line.help();
     return kExitDone;
   }
+  require_read(line);
   if (line.has("passes")) {
     print_passes(line.has("json"));
     return kExitDone;
@@ -190,12 +227,6 @@ int run_info(const std::vector<std::string>& words) {
   if (has_precision_flag(line)) {
     print_precision(line);
     return kExitDone;
-  }
-  if (line.has("backend")) {
-    throw keel::Error({.op = "--backend",
-                       .message = "is about precision modes, and none is named",
-                       .fix = "add --precision-mode NAME, or drop it",
-                       .kind = keel::ErrorKind::kInvalidArgument});
   }
   if (const auto preset = line.text("preset")) {
     std::cout << keel::npu::describe_preset(keel::npu::load_preset(*preset));

@@ -28,8 +28,8 @@ class CommandLine {
 
   // A flag with a value, shown as "--name VALUE"; a switch, where `value` is empty; or a switch
   // that may have a value, "[VALUE]", which is empty where it has none. "A|B" are alternatives,
-  // "N,N,..." several with commas between them. N, K, RATE and the like (config_file.cpp lists
-  // them) stand for numbers, which a file of --config must give as such.
+  // "N,N,..." and "NAME,..." several with commas between them. N, K, RATE and the like
+  // (config_file.cpp lists them) stand for numbers, which a file of --config must give as such.
   void add(const std::string& name, const std::string& value, const std::string& help);
   // A flag with a value that may be given several times; the help says so. Read by texts().
   void add_repeated(const std::string& name, const std::string& value, const std::string& help);

@@ -47,7 +47,8 @@ struct Takes {
     is_switch = value.empty();
     may_be_left_out = value.starts_with('[');
     const std::string list_of = parts_of(value, ',')[0];
-    list = !flag.repeated && value.starts_with(list_of + "," + list_of);
+    list =
+        !flag.repeated && (value.starts_with(list_of + "," + list_of) || value == list_of + ",...");
     if (list) value = list_of;
     object = value == "JSON";
     for (const std::string& word : parts_of(value, '|')) {

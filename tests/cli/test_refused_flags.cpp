@@ -1,0 +1,70 @@
+// Flags that a command would leave unread are refused, and lists are taken from files of --config.
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "cli/data_set.h"
+#include "cli/tool.h"
+#include "support/error_of.h"
+#include "support/temp_folder.h"
+
+TEST_SUITE_BEGIN("cli");
+
+namespace {
+
+using namespace keel_test;
+
+void check_refused(const Words& words, const std::string& part) {
+  CAPTURE(join(words));
+  const ToolResult result = run_tool(words);
+  CHECK_MESSAGE(result.exit_code == 2, result.err);
+  CHECK(result.out == "");
+  CHECK_MESSAGE(contains(result.err, part), result.err);
+}
+
+}  // namespace
+
+TEST_CASE("refused flags: graph has no batch and no backend unless it compiles") {
+  check_refused({"graph", "--batch", "7"}, "--batch: is about the step as it is compiled");
+  check_refused({"graph", "--backend", "cpu"}, "--backend: is about the step as it is compiled");
+  check_refused({"graph", "--dot", "--compiled"}, "--dot: draws the graph");
+}
+
+TEST_CASE("refused flags: info does one thing at a time") {
+  check_refused({"info", "--passes", "--rates"}, "--rates: does not go with --passes");
+  check_refused({"info", "--passes", "--preset", "nonsense", "--backend", "cpu"},
+                "--preset: does not go with --passes");
+  check_refused({"info", "--rates", "--backend", "cpu"}, "--backend: does not go with --rates");
+  check_refused({"info", "--dump-ops-info", "--preset", "ascend910"},
+                "--preset: does not go with --dump-ops-info");
+  check_refused({"info", "--passes", "--precision-mode", "must_keep_origin_dtype"},
+                "--passes: does not go with flags about precision");
+  check_refused({"info", "--preset", "ascend910", "--json"}, "--json: does not go with --preset");
+  check_refused({"info", "--precision-mode", "must_keep_origin_dtype", "--backend", "cpu",
+                 "--preset", "ascend910"},
+                "--preset: is about the NPU, and the backend is cpu");
+}
+
+TEST_CASE("refused flags: a configuration gives the lists of import as arrays") {
+  const TempFolder files;
+  const std::string config = files.write("run.json", R"({"outputs": ["a", "b"]})");
+  // The array is taken: what is missing is the model.
+  const ToolResult result = run_tool(
+      {"import", files.file("none.onnx"), "--out", files.file("out.keel"), "--config", config});
+  CHECK(result.exit_code == 1);
+  CHECK_MESSAGE(contains(result.err, "none.onnx"), result.err);
+  // Shapes have commas of their own.
+  files.write("run.json", R"({"outputs": ["a", "a"], "inputs": ["x:[-1,784]", "y:[2]"]})");
+  check_refused(
+      {"import", files.file("none.onnx"), "--out", files.file("out.keel"), "--config", config},
+      "--inputs: goes with a TensorFlow graph");
+}
+
+TEST_CASE("refused flags: acceleration by the loss names the flag that it lacks") {
+  const ToolResult result = run_tool({"train", "--data", small_data().path(), "--batch", "16",
+                                      "--steps", "1", "--accelerate-train-mode", "fast|loss"});
+  CHECK(result.exit_code == 2);
+  CHECK_MESSAGE(contains(result.err, "add --target-loss LOSS, or set TARGET_LOSS"), result.err);
+}
+
+TEST_SUITE_END();
