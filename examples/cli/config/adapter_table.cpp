@@ -5,8 +5,10 @@ namespace {
 
 using enum OptionType;
 
-constexpr const char* kRanks = "ranks do not train together yet: start one process";
-constexpr const char* kOneProcess = "there are no collectives in one process";
+constexpr const char* kRanks =
+    "ranks are started by keel launch -n N -- keel train: drop the option";
+constexpr const char* kOneProcess =
+    "one process has no collectives, and ranks of keel launch plan theirs by themselves";
 constexpr const char* kCompiler =
     "is about the real device's op compiler, which a simulated one has not";
 constexpr const char* kMemory =
