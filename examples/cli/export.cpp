@@ -43,10 +43,12 @@ int export_model(const InferenceFlags& flags, bool train) {
   const keel::Values states = model.graph->states();
   const Fetched fetches = fetched(model.classifier, states, train);
   saved.require_states(states);
-  keel::onnx::save(
-      *model.graph, model.weights, fetches.values, flags.out,
-      {.names = fetches.names, .batch = flags.batch, .metadata = {{"model", model.name}}});
-  std::cout << fmt::format("wrote {}: {} {}\n", keel::printable(flags.out), model.name,
+  keel::onnx::save(*model.graph, model.weights, fetches.values, flags.out,
+                   {.names = fetches.names,
+                    .batch = flags.batch,
+                    .metadata = {{"model", keel::printable(model.name)}}});
+  std::cout << fmt::format("wrote {}: {} {}\n", keel::printable(flags.out),
+                           keel::printable(model.name),
                            train ? "with its loss and gradient" : "for inference");
   return kExitDone;
 }

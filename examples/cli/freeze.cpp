@@ -74,7 +74,7 @@ int freeze_model(const InferenceFlags& flags) {
   if (flags.batch > 0) frozen = with_batch(*frozen, flags.batch);
   if (flags.out.ends_with(".onnx")) {
     keel::onnx::save(*frozen, {}, frozen->outputs(), flags.out,
-                     {.names = {kOutput}, .metadata = {{"model", model.name}}});
+                     {.names = {kOutput}, .metadata = {{"model", keel::printable(model.name)}}});
   } else {
     keel::write_file_atomically(flags.out, keel::print_graph(*frozen) + "\n");
   }

@@ -189,8 +189,9 @@ keel::Tensor Predictor::logits_in_parts(const keel::Tensor& images, int64_t batc
 }
 
 std::string Predictor::describe() const {
-  return fmt::format("{} from {}{}, on {} in {}", model_->model.name, keel::printable(origin_),
-                     averaged_ ? ", averaged weights" : "", session_->device().name(), precision_);
+  return fmt::format("{} from {}{}, on {} in {}", keel::printable(model_->model.name),
+                     keel::printable(origin_), averaged_ ? ", averaged weights" : "",
+                     session_->device().name(), precision_);
 }
 
 }  // namespace keel_cli

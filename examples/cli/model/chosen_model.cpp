@@ -10,7 +10,6 @@
 #include <keel/core/base/sha256.h>
 #include <keel/ops/exchange/graphdef/file/read_graph_def.h>
 
-#include "cli/base/run_flags.h"
 #include "cli/model/image_model.h"
 #include "cli/onnx/model_file.h"
 
@@ -96,7 +95,7 @@ std::shared_ptr<const ChosenModel> choose_model(const std::string& name) {
       return images->build_with_update(graph, format);
     };
   }
-  chosen->model = {.name = path_to_save("--model", name),
+  chosen->model = {.name = std::filesystem::absolute(name).string(),
                    .builder =
                        [images](keel::Graph& graph, const keel_examples::ImageFormat& format) {
                          return images->build(graph, format);

@@ -96,7 +96,10 @@ class TrainRun {
     }
     total_steps_ =
         flags.steps ? *flags.steps : keel::checked_mul(*flags.epochs, steps_per_epoch_, "--epochs");
-    if (flags.saves()) saved_data_ = data_to_save(flags.data, flags.label);
+    if (flags.saves()) {
+      saved_data_ = data_to_save(flags.data, flags.label);
+      if (is_model_file(flags.task->name)) path_to_save("--model", flags.task->name);
+    }
     if (flags.augmentation.changes())
       augmentation_ = flags.augmentation.of_images(task_->image_shape());
     outcome_.total_steps = total_steps_;
@@ -275,6 +278,15 @@ class TrainRun {
 
   std::optional<keel::AcceleratedTraining> accelerated() const {
     if (!flags_.accelerate) return std::nullopt;
+    if (flags_.accelerate->trigger == keel::AccelerateTrigger::kLoss && !flags_.target_loss &&
+        !keel::target_loss_in_environment()) {
+      throw keel::Error({.op = "--accelerate-train-mode",
+                         .argument = keel::to_string(*flags_.accelerate),
+                         .expected = "--target-loss, the loss that the training is to come to",
+                         .got = "none",
+                         .fix = "add --target-loss LOSS, or set TARGET_LOSS",
+                         .kind = keel::ErrorKind::kInvalidArgument});
+    }
     return keel::AcceleratedTraining{
         .mode = *flags_.accelerate,
         .tell = {.loss = model_.loss, .final_loss = flags_.target_loss}};
