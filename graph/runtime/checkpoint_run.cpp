@@ -39,6 +39,12 @@ void check(const CheckpointOptions& options, bool validates, CallSite site) {
     complain("keep_best", "a validation that says what is the best", "none", site);
 }
 
+// Says whether there is a file to go on from.
+bool has_checkpoints(const std::string& folder) {
+  std::error_code unknown;
+  return std::filesystem::is_directory(folder, unknown) && !checkpoints_in(folder).empty();
+}
+
 // A checkpoint with such states is of no use to anybody who resumes from it.
 void require_finite(const StateValues& states, const std::string& path) {
   for (const auto& [name, value] : states) {
@@ -47,7 +53,10 @@ void require_finite(const StateValues& states, const std::string& path) {
     throw Error({.op = path,
                  .argument = "state '" + name + "'",
                  .message = "is not written: element " + std::to_string(*at) +
-                            " is NaN or infinite, and the older files are of finite states",
+                            " is NaN or infinite" +
+                            (has_checkpoints(std::filesystem::path(path).parent_path().string())
+                                 ? ", and the older files are of finite states"
+                                 : ", and the folder has no older file"),
                  .fix = "take a smaller learning rate, or allow what is not finite"});
   }
 }

@@ -179,6 +179,18 @@ TEST_CASE("lasting: a hangup that was ignored from the start stays ignored") {
   CHECK(saved_step(files.file("states")) == 3000);
 }
 
+TEST_CASE("lasting: other signals that were ignored from the start stay ignored") {
+  for (const std::string signal : {"INT", "TERM"}) {
+    CAPTURE(signal);
+    const TempFolder files;
+    const ToolResult result = run_bash(
+        "trap '' " + signal + R"(; "$0" "$@" & sleep 0.3; kill -)" + signal + " $!; wait $!",
+        train({"--quiet", "--steps", "3000", "--save", files.file("states")}));
+    CHECK(result.exit_code == 0);
+    CHECK(saved_step(files.file("states")) == 3000);
+  }
+}
+
 TEST_CASE("lasting: a closed standard output ends a training that saves nothing") {
   const TempFolder files;
   const ToolResult result =
@@ -406,6 +418,16 @@ TEST_CASE("lasting: each system call of a file that fails is told of and loses n
     CHECK_MESSAGE(result.err.find(each.message) != std::string::npos, result.err);
     CHECK((read_text(states) == good));
   }
+}
+
+TEST_CASE("lasting: a first checkpoint of NaN is told of without older files that are none") {
+  const TempFolder files;
+  const ToolResult result = run_tool(train({"--quiet", "--model", "mlp", "--lr", "1e6", "--steps",
+                                            "6", "--checkpoint", files.file("runs")}));
+  CHECK(result.exit_code == 1);
+  CHECK_MESSAGE(
+      result.err.find("is NaN or infinite, and the folder has no older file") != std::string::npos,
+      result.err);
 }
 
 TEST_SUITE_END();
