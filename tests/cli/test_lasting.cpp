@@ -179,18 +179,6 @@ TEST_CASE("lasting: a hangup that was ignored from the start stays ignored") {
   CHECK(saved_step(files.file("states")) == 3000);
 }
 
-TEST_CASE("lasting: other signals that were ignored from the start stay ignored") {
-  for (const std::string signal : {"INT", "TERM"}) {
-    CAPTURE(signal);
-    const TempFolder files;
-    const ToolResult result = run_bash(
-        "trap '' " + signal + R"(; "$0" "$@" & sleep 0.3; kill -)" + signal + " $!; wait $!",
-        train({"--quiet", "--steps", "3000", "--save", files.file("states")}));
-    CHECK(result.exit_code == 0);
-    CHECK(saved_step(files.file("states")) == 3000);
-  }
-}
-
 TEST_CASE("lasting: a closed standard output ends a training that saves nothing") {
   const TempFolder files;
   const ToolResult result =

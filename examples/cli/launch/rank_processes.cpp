@@ -194,13 +194,11 @@ SharedProgress::~SharedProgress() {
 }
 
 std::vector<int> end_signals() {
-  std::vector<int> signals;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction action {};
-    // A signal that is blocked stays pending even if it is ignored, so it must not be blocked.
-    if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN)
-      signals.push_back(signal);
-  }
+  std::vector<int> signals = {SIGINT, SIGTERM};
+  struct sigaction action {};
+  // A signal that is blocked stays pending even if it is ignored, so it must not be blocked.
+  if (sigaction(SIGHUP, nullptr, &action) == 0 && action.sa_handler != SIG_IGN)
+    signals.push_back(SIGHUP);
   return signals;
 }
 

@@ -48,8 +48,8 @@ struct RankEnd {
   bool cause = false;  // it did not end because of another rank
 };
 
-// Returns the signals that ask the launcher and its ranks to end: SIGINT, SIGTERM and SIGHUP, but
-// for those that the process was started with ignored, which nohup and scripts mean.
+// Returns the signals that ask the launcher and its ranks to end: SIGINT, SIGTERM and SIGHUP, the
+// last not where the process was started with it ignored (nohup).
 std::vector<int> end_signals();
 
 // Starts them all; throws keel::Error where one cannot be, after it has ended the others. SIGCHLD

@@ -38,7 +38,7 @@ SignalActions::~SignalActions() {
 void SignalActions::replace(int signal, void (*handler)(int)) {
   struct sigaction before {};
   sigaction(signal, nullptr, &before);
-  if (before.sa_handler == SIG_IGN) return;
+  if (signal == SIGHUP && before.sa_handler == SIG_IGN) return;
   struct sigaction action {};
   action.sa_handler = handler;
   action.sa_flags = SA_RESTART;

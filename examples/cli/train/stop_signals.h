@@ -13,8 +13,8 @@
 
 namespace keel_cli {
 
-// Changes what signals do, and back in the end. A signal that the process was started with ignored
-// (SIGHUP by nohup, SIGINT by a script's &) stays ignored.
+// Changes what signals do, and back in the end. A SIGHUP that the process was started with ignored
+// (nohup) stays ignored; SIGINT does not, which shells ignore for what scripts put behind them.
 class SignalActions {
  public:
   SignalActions() = default;
