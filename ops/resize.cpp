@@ -33,8 +33,8 @@ struct AxisSources {
   std::vector<double> share;
 };
 
-// Of a shape without elements, whose height and width may be as large as they like: sources of each
-// row and column would take time and memory for nothing.
+// Says whether there are no elements. Height and width may then be as large as they like, and
+// sources of each row and column would take time and memory for nothing.
 bool is_empty(const Shape& shape) { return shape.known() && shape.num_elements() == 0; }
 
 int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }

@@ -94,8 +94,8 @@ void fill_orthogonal(Tensor& result, double gain, uint64_t key) {
   });
 }
 
-// Whether elements of that dtype have the number, but for the rounding of a fraction to a float's
-// digits: what a literal beside a value of the dtype is asked, too.
+// Says whether elements of that dtype have the number, but for the rounding of a fraction to a
+// float's digits: what a literal beside a value of the dtype is asked, too.
 bool fits(DType dtype, double number) {
   return visit_dtype(dtype, [&]<class T>() {
     const auto element = convert_element<double>(convert_element<T>(number));

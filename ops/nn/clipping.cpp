@@ -33,7 +33,7 @@ SquareRange square_range(DType dtype) {
   return {std::ldexp(1.0, -80), std::numeric_limits<float>::max(), 80};
 }
 
-// What follows stands in a KeepDtypeScope: squares of small gradients are 0 in 16 bits.
+// Callers stand in a KeepDtypeScope: squares of small gradients are 0 in 16 bits.
 
 // The sum of squares, times factor^2 where `factor` is valid.
 Value sum_of_squares(const Values& gradients, DType dtype, const Value& factor, CallSite site) {

@@ -16,7 +16,7 @@ using namespace keel;
 
 constexpr int64_t kRows = 100000;
 
-// What a step gives under a mode, for x of [rows, 4].
+// Returns what a step gives under a mode, for x of [rows, 4].
 std::vector<Tensor> run(const std::string& where, const std::string& mode, const Tensor& x,
                         Values (*build)(const Value& x, const Value& w)) {
   Graph g;

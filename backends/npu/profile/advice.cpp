@@ -35,7 +35,7 @@ std::vector<Loss> losses(const NpuProgram& program, const StepTime& step) {
     Loss& loss = by_task[time.task];
     loss.task = time.task;
     ++loss.count;
-    // Of a collective the step waits for what other tasks do not hide, and all of that is lost.
+    // The step waits for as much of a collective as no other task hides, and all of that is lost.
     if (is_collective(program, time.task)) {
       loss.total_ns += program.list().tasks[time.task].device_ns;
       loss.lost_ns = loss.total_ns;

@@ -16,7 +16,7 @@
 
 namespace keel_cli {
 
-// What the lines are about; all of it outlives the call.
+// Holds what the lines are about; all of it outlives the call.
 struct StartOfTraining {
   const TrainFlags& flags;
   const TrainTask& task;

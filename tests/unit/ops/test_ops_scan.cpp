@@ -56,7 +56,7 @@ TEST_CASE("scans pass NaN and infinities on and not back on every backend") {
   }
 }
 
-// What cumsum or cumprod of a line gives, by a plain loop in double that rounds each result once.
+// Returns what cumsum or cumprod of a line gives, by a plain loop in double that rounds each result once.
 Tensor scanned(const Tensor& x, size_t axis, ScanOptions options, bool product) {
   Tensor result(x.dtype(), x.shape());
   const int64_t count = x.shape()[axis], stride = x.shape().strides()[axis];
