@@ -1,7 +1,6 @@
 #include "keel/graph/autodiff/gradient.h"
 
 #include <algorithm>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -12,7 +11,6 @@
 #include "keel/graph/control/control_flow.h"
 #include "keel/graph/ir/emit.h"
 #include "keel/graph/ir/scopes.h"
-#include "keel/graph/precision/keep_dtype.h"
 
 namespace keel {
 namespace {
@@ -24,13 +22,6 @@ namespace {
                .message = why,
                .fix = fix,
                .site = site});
-}
-
-// Returns whether an op composed of others computes in f32 also of low operands, so that the parts
-// of its gradient do not follow theirs one by one.
-bool sums_wide(const OpDef& op) {
-  return op.decompose != nullptr &&
-         ((op.traits & kReduction) != 0 || op.mix_class == MixClass::kBlack);
 }
 
 bool leads_on(const Node& node, const ValueSet& varied, const ValueSet& useful,
@@ -221,8 +212,6 @@ Values expand_gradients(const Values& ys, const Values& xs, const Values& seeds,
     const Values inputs = recomputed(node.data_inputs(), node);
     const Values results = recomputed(outputs, node);
     const LabelScope label(graph, labels.of(node));
-    std::optional<KeepDtypeScope> kept;
-    if (sums_wide(node.op())) kept.emplace(graph);
     Values output_gradients;
     for (const Value& output : outputs) output_gradients.push_back(total(output));
     const Values flows = node.op().gradient(BuildContext{node.op(), node.attributes(), inputs,

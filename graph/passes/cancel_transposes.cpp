@@ -126,9 +126,9 @@ class Canceller {
     const LabelScope label(to_, node);
     Values inputs;
     for (const Value& v : node.inputs()) inputs.push_back(turned_back(v, shape, perm));
-    const Value result =
-        to_.add(node.op(), std::move(inputs), node.attributes(), node.site()).output();
-    turned_[node.output()] = {result, perm, turned.by, turned.of_product};
+    const Node& moved = to_.add(node.op(), std::move(inputs), node.attributes(), node.site());
+    to_.relabel(moved, node.shared_label());
+    turned_[node.output()] = {moved.output(), perm, turned.by, turned.of_product};
     behind_products_ = behind_products_ || turned.of_product;
     return true;
   }
@@ -159,11 +159,11 @@ class Canceller {
     const Turned& turned = turned_[v];
     if (rewriter_.mapped(v) || !turned.base.valid()) return;
     ++made_;
-    const LabelScope label(to_, *turned.by);
     const OpDef& op = turned.by->op();
-    rewriter_.map(v, to_.add(op, {turned.base}, op.attributes->parse({{"perm", turned.perm}}),
-                             turned.by->site())
-                         .output());
+    const Node& made = to_.add(op, {turned.base}, op.attributes->parse({{"perm", turned.perm}}),
+                               turned.by->site());
+    to_.relabel(made, turned.by->shared_label());
+    rewriter_.map(v, made.output());
   }
 
   void copy(const Node& node) {

@@ -7,13 +7,16 @@
 #include "keel/graph/ir/rewriter.h"
 #include "keel/graph/ir/scopes.h"
 #include "keel/graph/passes/passes.h"
-#include "keel/graph/precision/keep_dtype.h"
 
 namespace keel {
 namespace {
 
 // Deeper chains of decompositions than this mean that an op decomposes into itself.
 constexpr int kMostRounds = 32;
+
+// The attribute that a KeepDtypeScope gives (graph/precision/keep_dtype.h, which is built on
+// passes).
+constexpr const char *kPrecisionKey = "precision", *kKeepValue = "keep";
 
 std::string describe(const Node& node, const std::string& reason) {
   std::string text =
@@ -205,8 +208,8 @@ class Decomposer {
   void replace(const Node& node, Rewriter& rewriter, Graph& to) {
     const size_t before = to.size();
     const LabelScope label(to, node);
-    std::optional<KeepDtypeScope> kept;
-    if (keeps_ && keeps_(node)) kept.emplace(to);
+    std::optional<AttributeScope> marked;
+    if (keeps_ && keeps_(node)) marked.emplace(to, kPrecisionKey, kKeepValue);
     const Values inputs = rewriter(node.data_inputs());
     const Values outputs = node.op().decompose(
         BuildContext{node.op(), node.attributes(), inputs, {}, {}, node.bodies(), to, node.site()});

@@ -17,8 +17,8 @@
 namespace keel {
 namespace {
 
-// Larger results are computed at run time: constants live as long as the program. What is turned
-// takes the place of what it is made of, as weights of another layout do.
+// Larger results are computed at run time: constants live as long as the program. What is turned, as
+// weights of another layout are, would otherwise be turned in each run.
 constexpr size_t kMostFoldedBytes = size_t{1} << 20, kMostTurnedBytes = size_t{256} << 20;
 
 constexpr uint32_t kNeverFolded = kNoFold | kEffect | kRandom | kControl | kSource;

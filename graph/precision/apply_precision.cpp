@@ -1,5 +1,6 @@
 #include "keel/graph/precision/apply_precision.h"
 
+#include <cmath>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -90,13 +91,25 @@ class PrecisionPass {
                                   reported_dtype(made), choice.rule, copy.inside});
   }
 
+  // Says whether a constant is one number that is infinite in the dtype only, as the count of many
+  // elements in f16.
+  static bool is_beyond(DType dtype, const Value& constant) {
+    const Tensor& t = constant.node().as<ConstantAttributes>().value;
+    if (t.num_elements() != 1 || !std::isfinite(t.at(0))) return false;
+    return !std::isfinite(Tensor::full(dtype, Shape{}, t.at(0)).at(0));
+  }
+
   // Says whether a node that follows its operands computes low: one of them is, and the other f32
-  // ones are, too, or are constants.
+  // ones are, too, or are constants that the dtype has.
   bool reads_low(const Node& node, const Copy& copy) const {
     if (!mode_.low) return false;
     bool low = false;
     for (const Value& v : node.inputs()) {
-      if (v.dtype() != f32 || v.node().is(OpRole::kConstant)) continue;
+      if (v.dtype() != f32) continue;
+      if (v.node().is(OpRole::kConstant)) {
+        if (is_beyond(*mode_.low, v)) return false;
+        continue;
+      }
       if (copy.rewriter(v).dtype() != *mode_.low) return false;
       low = true;
     }

@@ -1,6 +1,8 @@
 #include "keel/graph/precision/precision_table.h"
 
+#include <functional>
 #include <optional>
+#include <utility>
 
 #include "keel/core/base/error.h"
 #include "keel/graph/ir/graph.h"
@@ -18,15 +20,17 @@ struct Example {
   const Node* node = nullptr;  // null: the op does not take the dtype
 };
 
-std::unique_ptr<Example> example_of(const OpDef& op, DType dtype) {
+// Takes one that the backend runs as it is, where any of the drawn ones is.
+std::unique_ptr<Example> example_of(const OpDef& op, DType dtype,
+                                    const std::function<bool(const Node&)>& runs) {
   constexpr uint64_t kSeeds = 8;
   constexpr int kSize = 20;
-  auto example = std::make_unique<Example>();
-  for (uint64_t seed = 0; seed < kSeeds && example->node == nullptr; ++seed) {
+  auto first = std::make_unique<Example>();
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
     SampleSource source(seed, dtype, kSize);
     const Sample sample = op.sample(source);
     if (!sample.build) break;
-    example = std::make_unique<Example>();
+    auto example = std::make_unique<Example>();
     Values inputs;
     for (const Tensor& t : sample.inputs) {
       inputs.push_back(
@@ -36,8 +40,11 @@ std::unique_ptr<Example> example_of(const OpDef& op, DType dtype) {
     for (const Node& node : example->graph.nodes()) {
       if (node.op_name() == op.name) example->node = &node;
     }
+    if (example->node == nullptr) continue;
+    if (runs(*example->node)) return example;
+    if (first->node == nullptr) first = std::move(example);
   }
-  return example;
+  return first;
 }
 
 bool takes(const Node& node, DType dtype) {
@@ -80,7 +87,9 @@ std::vector<PrecisionRow> precision_table(const ResolvedPrecision& precision,
   for (const OpDef* op : builtin_ops().all()) {
     if (!op->sample) continue;
     for (const DType dtype : {f32, f16, bf16}) {
-      const auto example = example_of(*op, dtype);
+      const auto example = example_of(*op, dtype, [&](const Node& node) {
+        return supports_in_some_form(node, precision, supports).supported;
+      });
       if (example->node == nullptr || !takes(*example->node, dtype)) continue;
       if (is_outside_precision(*example->node)) continue;
       rows.push_back({op->name, dtype, choice_of(*example->node, precision, supports)});

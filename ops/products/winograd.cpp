@@ -90,7 +90,6 @@ std::optional<WinogradForm> winograd_form(const ProductMatrices& p, DType dtype)
   if (p.direct || !p.a.windows || p.batch.size() != 1) return std::nullopt;
   WinogradForm form;
   form.sums_windows = p.a.transposed;
-  if (form.sums_windows && p.b.windows) return std::nullopt;
   form.parts = p.parts;
   form.windows = *p.a.windows;
   const auto& [down, across] = form.windows.axes;

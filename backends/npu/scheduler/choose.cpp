@@ -47,14 +47,6 @@ bool has_room_for_rows(const Preset& preset, const CubeWork& work, const CubeTil
   return checked_mul(checked_mul(std::min(t.bm, work.m), work.n), 4) <= preset.ub_bytes / 2;
 }
 
-// Returns the work where there is no such room: rows wait in global memory, in f32.
-CubeWork with_rows_in_memory(CubeWork work) {
-  const int64_t own = work.wide ? 4 : static_cast<int64_t>(size_of(work.dtype));
-  work.epilogue_bytes_out = (work.epilogue_bytes_out < 0 ? own : work.epilogue_bytes_out) + 4;
-  work.epilogue_bytes_in += 4;
-  return work;
-}
-
 // Tiles worth trying for a product: sides of 16 to 256 that do not exceed C's by more than the
 // fractal, each with the deepest k that L0 holds, in packets of 1, 2, 4 and 8.
 std::vector<CubeTiling> tilings(const Preset& preset, const CubeWork& work) {
@@ -92,6 +84,13 @@ bool cuts_alike(int64_t units, int64_t parts) {
 }
 
 }  // namespace
+
+CubeWork with_rows_in_memory(CubeWork work) {
+  const int64_t own = work.wide ? 4 : static_cast<int64_t>(size_of(work.dtype));
+  work.epilogue_bytes_out = (work.epilogue_bytes_out < 0 ? own : work.epilogue_bytes_out) + 4;
+  work.epilogue_bytes_in += 4;
+  return work;
+}
 
 double best_blocks(const Preset& preset, double single_core_ns) {
   if (preset.task_per_block_ns == 0) return static_cast<double>(preset.vector_cores);
@@ -133,7 +132,8 @@ Choice choose_cube(const Preset& preset, const CubeWork& work, int64_t blocks, b
   int64_t reached = 0;
   const CubeWork in_memory = with_rows_in_memory(work);
   for (CubeTiling t : tilings(preset, work)) {
-    const CubeWork& tiled = has_room_for_rows(preset, work, t) ? work : in_memory;
+    const bool has_room = has_room_for_rows(preset, work, t);
+    const CubeWork& tiled = has_room ? work : in_memory;
     for (t.grid_batch = 1; t.grid_batch <= std::min(most, batches); ++t.grid_batch) {
       const int64_t rest = most / t.grid_batch;
       if (cuts_alike(batches, t.grid_batch)) continue;
@@ -142,7 +142,7 @@ Choice choose_cube(const Preset& preset, const CubeWork& work, int64_t blocks, b
         for (t.grid_n = 1; t.grid_n <= std::min(rest / t.grid_m, units_n); ++t.grid_n) {
           if (cuts_alike(units_n, t.grid_n)) continue;
           if (forced && t.grid_batch * t.grid_m * t.grid_n < reached) continue;
-          const Choice candidate{price_cube(preset, tiled, t), t, 0};
+          const Choice candidate{price_cube(preset, tiled, t), t, 0, !has_room};
           if (forced && candidate.price.block_dim < reached) continue;
           if (forced && candidate.price.block_dim > reached) found = false;
           reached = std::max(reached, candidate.price.block_dim);

@@ -24,7 +24,7 @@ void take(const Choice& choice, const NodeWork& work, Launch& launch) {
   launch.cube = work.cube.has_value();
   launch.tiling = choice.tiling;
   if (work.cube)
-    launch.product = *work.cube;
+    launch.product = choice.rows_in_memory ? with_rows_in_memory(*work.cube) : *work.cube;
   else
     launch.split = work.splits[choice.split];
 }
@@ -84,7 +84,7 @@ class Scheduler {
       launch.reason = units_reason();
       return;
     }
-    const bool worth_more = wanted >= static_cast<double>(blocks) + 1;
+    const bool worth_more = wanted > 1.25 * static_cast<double>(blocks);
     if (worth_more && blocks < units &&
         divide_up(units, blocks) == divide_up(units, std::min(units, cores_))) {
       launch.limit = units_limit();
@@ -98,7 +98,7 @@ class Scheduler {
     // A hundredth is the rounding of how work is dealt out, not a gain.
     const bool saves = static_cast<double>(choose(blocks + 1, true).price.pipeline_ns) <
                        0.99 * static_cast<double>(taken_.price.pipeline_ns);
-    if (memory && !saves && wanted > static_cast<double>(blocks) + 1) {
+    if (memory && !saves && worth_more) {
       launch.limit = Limit::kBandwidth;
       launch.reason =
           fmt::format("{} block{} keep the memory busy", blocks, blocks == 1 ? "" : "s");
@@ -149,8 +149,7 @@ class Scheduler {
 // Returns vector work as it would be with units enough for every core.
 Launch finer(const Preset& preset, Split split, int64_t element_bytes) {
   VectorWork& work = split.work;
-  const int64_t total =
-      work.elements != 0 ? work.elements : work.units * work.elements_per_unit;
+  const int64_t total = work.elements != 0 ? work.elements : work.units * work.elements_per_unit;
   work.elements_per_unit = std::max<int64_t>(1, 256 / element_bytes);
   work.units = std::max<int64_t>(1, total / work.elements_per_unit);
   return launch_of(preset, {{}, {std::move(split)}});

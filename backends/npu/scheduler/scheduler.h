@@ -40,8 +40,8 @@ struct Launch {
   std::string variant;  // how it is priced, where that is not obvious
   std::string fix;      // what would make it faster, where it gains anything
   int64_t gain_ns = 0;  // by how much, modelled (gain_of)
-  // The fix would make these tasks of this one; none where it would make it a part of another, which
-  // may keep its results on the core.
+  // The fix would make these tasks of this one; none where it would make it a part of another,
+  // which may keep its results on the core.
   std::vector<Launch> instead;
   bool keeps_results = false;
 };
@@ -60,9 +60,13 @@ struct Choice {
   TaskPrice price;
   CubeTiling tiling;
   size_t split = 0;
+  bool rows_in_memory = false;  // whole rows of a product wait there (with_rows_in_memory)
 };
 Choice choose_vector(const Preset& preset, const std::vector<Split>& splits, int64_t blocks,
                      bool forced = false);
+// Returns the work where unified buffer has no room for the whole rows that row-wise ops want: they
+// wait in global memory, in f32.
+CubeWork with_rows_in_memory(CubeWork work);
 Choice choose_cube(const Preset& preset, const CubeWork& work, int64_t blocks, bool forced = false);
 
 // Returns whether the device takes a fused node of the entry in no more time than its parts one

@@ -277,6 +277,8 @@ TEST_CASE("convolution products: one task with bias and activation and no matrix
       CAPTURE(tasks);
       CHECK(contains(tasks, "conv2d + add + relu"));
       for (const char* apart : {"pad", "concat", "slice", "transpose", "matmul"}) {
+        // Images of NCHW are turned before and behind the task.
+        if (first && std::string(apart) == "transpose") continue;
         CHECK_FALSE(contains(tasks, std::string("  ") + apart));
       }
     }
@@ -367,7 +369,7 @@ TEST_CASE("convolution products: what is none says why and is composed of others
   const Value dy = g.input("dy", f32, {2, 6, 3, 3});
   const Value back = conv2d_input_gradient(dy, g.input("w", f32, {6, 4, 3, 3}),
                                            {.stride = {2}, .layout = kChannelsFirst}, {8, 8});
-  CHECK(contains(reason(back), "stride"));
+  CHECK(contains(reason(back), "channels come first"));
   const Value none = conv2d(g.input("e", f32, {0, 8, 8, 4}), g.input("v", f32, {3, 3, 4, 6}));
   CHECK(contains(reason(none), "without elements"));
 }

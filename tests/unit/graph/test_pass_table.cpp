@@ -121,8 +121,8 @@ TEST_CASE("the table of passes has each pass that runs in its order") {
     CHECK((!pass.may_be_disabled() || pass.run != nullptr));
   }
   CHECK(std::set<std::string>(listed.begin(), listed.end()).size() == listed.size());
-  CHECK(that_may_be_disabled() ==
-        Names{"fold", "drop_unread_variables", "cse", "recompute_cheap", "fuse"});
+  CHECK(that_may_be_disabled() == Names{"fold", "cancel_transposes", "drop_unread_variables", "cse",
+                                        "recompute_cheap", "fuse"});
 
   Graph graph;
   graph.state("w", zeros({2}));
@@ -144,7 +144,8 @@ TEST_CASE("passes are switched off by name and wrong names are refused") {
   const std::string unknown = refused({"fold", "fusee"});
   CHECK(contains(unknown, "'fusee'"));
   CHECK(contains(unknown, "did you mean 'fuse'?"));
-  CHECK(contains(unknown, "fold, drop_unread_variables, cse, recompute_cheap, fuse"));
+  CHECK(contains(unknown,
+                 "fold, cancel_transposes, drop_unread_variables, cse, recompute_cheap, fuse"));
   CHECK(contains(refused({"decompose"}), "cannot be switched off: the backend needs it"));
   for (const Pass& pass : passes()) {
     CAPTURE(pass.name);
