@@ -84,7 +84,7 @@ class Scheduler {
       launch.reason = units_reason();
       return;
     }
-    const bool worth_more = wanted > 1.25 * static_cast<double>(blocks);
+    const bool worth_more = wanted > 1.34 * static_cast<double>(blocks);
     if (worth_more && blocks < units &&
         divide_up(units, blocks) == divide_up(units, std::min(units, cores_))) {
       launch.limit = units_limit();

@@ -56,7 +56,7 @@ TEST_CASE("npu prices: attention takes longer for longer sequences") {
     check_rises(preset, "attention", attend, {256, 512, 768, 1024, 1536, 1552, 2048, 4096});
 }
 
-TEST_CASE("npu prices: a result more is not cheaper, though it begins a unit of its own") {
+TEST_CASE("npu prices: a result more is not cheaper though it begins a unit of its own") {
   for (const char* preset : {"ascend910", "ascend910b1"})
     check_rises(preset, "max", sums_of_columns, {1, 7, 8, 9, 15, 16, 17, 64, 65});
   const Build add_rows = [](Graph& g, int64_t columns) {
@@ -107,7 +107,7 @@ TEST_CASE("npu prices: the gradient of a pooling goes through each window once")
   CHECK(price(4, 1) > price(4, 4));
 }
 
-TEST_CASE("npu prices: rows that do not fit wait in memory, at the price of going there") {
+TEST_CASE("npu prices: rows that do not fit wait in memory at the price of going there") {
   const auto price = [](int64_t columns) {
     Graph g;
     g.set_outputs(
@@ -139,7 +139,7 @@ TEST_CASE("npu prices: reasons go with the numbers beside them") {
     const Value x = g.input("x", f32, {elements});
     g.set_outputs({x + x * 2.0f});
   };
-  for (const int64_t shift : {20, 22, 24, 26, 28}) {
+  for (const int64_t shift : {22, 24, 26, 28}) {
     CAPTURE(shift);
     CHECK(launch_at("ascend910b1", "add", add_all, int64_t{1} << shift).limit != Limit::kBytes);
   }

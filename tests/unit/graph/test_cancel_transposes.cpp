@@ -112,7 +112,7 @@ TEST_CASE("operands of several axes are turned by their shape where their order 
   CHECK(keel::cancel_transposes(swapped) == nullptr);
 }
 
-TEST_CASE("transpositions in bodies go, too") {
+TEST_CASE("transpositions in bodies go as well") {
   Graph g;
   const Values turns = keel::while_loop(
       {images(g)}, [](const Values& v) { return keel::less(keel::max(v[0]), 3.0f); },
