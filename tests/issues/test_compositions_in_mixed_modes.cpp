@@ -24,7 +24,7 @@ std::vector<Tensor> run(const std::string& where, const std::string& mode, const
   Tensor ones(f32, {4, 4});
   for (int64_t i = 0; i < 4; ++i) ones.set(i * 4 + i, 1);
   SessionOptions options;
-  options.precision = mode;
+  options.precision = Precision::named(mode);
   Session session(g, device(where), options);
   return session.run(build(in, w), {{in, x}, {w, ones}});
 }
@@ -81,7 +81,7 @@ TEST_CASE("batch norm keeps its statistics finite under mixed modes") {
     const BatchNorm norm(root / "norm", 4);
     const Value y = norm(matmul(x, w), Mode::kTraining);
     SessionOptions options;
-    options.precision = "allow_mix_precision_fp16";
+    options.precision = Precision::named("allow_mix_precision_fp16");
     Session session(g, device(where), options);
     const auto got = session.run({mean(square(y)), mean(y)}, {{x, alternating(kRows, 1, 3)}});
     CHECK(got[0].at(0) == doctest::Approx(1).epsilon(0.02));

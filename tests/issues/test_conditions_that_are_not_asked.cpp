@@ -37,7 +37,8 @@ TEST_CASE("gradients that are zero take no constant of their size") {
   Graph g;
   const Value x = g.input("x", f32, {3}), unused = g.input("unused", f32, {300, 400});
   const Values found = gradients(sum(x * x), {x, unused});
-  const auto step = specialise({.graph = &g, .fetches = found});
+  const auto step = specialise(
+      {.graph = &g, .fetches = found, .input_types = {{"x", x.type()}, {"unused", unused.type()}}});
   int64_t largest = 0;
   for (const Node& node : step->nodes()) {
     if (node.is(OpRole::kConstant)) largest = std::max(largest, node.type().shape.num_elements());

@@ -6,7 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "keel/backends/registry.h"
-#include "keel/graph/runtime/session.h"
+#include "keel/graph/graph.h"
 #include "keel/ops/nn/nn.h"
 #include "keel/ops/ops.h"
 

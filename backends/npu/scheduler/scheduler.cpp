@@ -84,6 +84,7 @@ class Scheduler {
       launch.reason = units_reason();
       return;
     }
+    // The square root is flat about its best: a third more blocks takes hardly longer or less.
     const bool worth_more = wanted > 1.34 * static_cast<double>(blocks);
     if (worth_more && blocks < units &&
         divide_up(units, blocks) == divide_up(units, std::min(units, cores_))) {
