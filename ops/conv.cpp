@@ -302,12 +302,6 @@ DType result_dtype(const BuildContext& c, const Conv2dAttributes& a) {
   return a.wide ? f32 : c.inputs[0].dtype();
 }
 
-template <class ConvAttributes>
-ConvAttributes channels_last(ConvAttributes a) {
-  a.layout = kChannelsLast;
-  return a;
-}
-
 Values decompose_conv2d(const BuildContext& c) {
   const auto& a = c.as<Conv2dAttributes>();
   const CallSite site = c.site;

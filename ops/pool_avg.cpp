@@ -59,12 +59,6 @@ void reference_avg_gradient(const ReferenceContext& c) {
 
 // ---- decompositions; NCHW is transposed to NHWC and back
 
-template <class PoolAttributes>
-PoolAttributes channels_last(PoolAttributes a) {
-  a.layout = kChannelsLast;
-  return a;
-}
-
 // Returns the divisor of each window as a Value to divide by; one number where all are equal.
 Value divisors(const BuildContext& c, const AvgPool2dAttributes& a, const PoolGeometry& g,
                DType dtype) {
@@ -114,8 +108,8 @@ Values decompose_avg_gradient(const BuildContext& c) {
   if (images.num_elements() == 0 || g.results.num_elements() == 0)
     return {zeros_of(c.graph, {dy.dtype(), images}, c.site)};
   if (a.layout == kChannelsFirst) {
-    const Value dx = avg_pool2d_gradient(transpose(dy, kImageToLast, site), a.size,
-                                         channels_last(a), site);
+    const Value dx =
+        avg_pool2d_gradient(transpose(dy, kImageToLast, site), a.size, channels_last(a), site);
     return {transpose(dx, kImageToFirst, site)};
   }
   const Value wide = widened(dy, site);

@@ -83,11 +83,6 @@ double lowest(DType dtype) {
   });
 }
 
-MaxPool2dAttributes channels_last(MaxPool2dAttributes a) {
-  a.layout = kChannelsLast;
-  return a;
-}
-
 Values decompose_max(const BuildContext& c) {
   const auto& pool = c.as<MaxPool2dAttributes>();
   const PoolGeometry g(pool, c.inputs[0].shape());

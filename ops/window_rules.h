@@ -24,6 +24,13 @@ inline constexpr const char* kChannelsFirst = "NCHW";
 // The order of axes by which transpose makes one of the other.
 inline const std::vector<int64_t> kImageToLast = {0, 2, 3, 1}, kImageToFirst = {0, 3, 1, 2};
 
+// Returns the attributes of the same windows over images that are turned to NHWC.
+template <class WindowAttributes>
+WindowAttributes channels_last(WindowAttributes a) {
+  a.layout = kChannelsLast;
+  return a;
+}
+
 // Height and width, or a number for each of them.
 using Pair = std::array<int64_t, 2>;
 

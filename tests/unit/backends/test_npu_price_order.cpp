@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "keel/backends/npu/kernels/kernel_entry.h"
+#include "keel/backends/npu/scheduler/resident_price.h"
 #include "keel/graph/passes/passes.h"
 #include "keel/ops/ops.h"
 
@@ -118,7 +119,9 @@ TEST_CASE("npu prices: rows that do not fit wait in memory at the price of going
     const Preset preset = load_preset("ascend910b1");
     const int64_t apart = schedule(preset, node_of(g, "matmul")).price.total_ns +
                           schedule(preset, node_of(g, "softmax")).price.total_ns;
-    return std::pair(schedule(preset, node).price.total_ns, apart);
+    const Launch launch = schedule(preset, node);
+    CHECK(resident_price(preset, launch, Residency::kCold).total_ns == launch.price.total_ns);
+    return std::pair(launch.price.total_ns, apart);
   };
   for (const int64_t columns : {512, 1024, 4096}) {
     CAPTURE(columns);
