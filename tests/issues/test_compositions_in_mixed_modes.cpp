@@ -72,6 +72,17 @@ TEST_CASE("norms and variances of large numbers are computed in f32 under mixed 
   }
 }
 
+TEST_CASE("a number that f16 lacks keeps what it divides in f32") {
+  for (const char* where : {"cpu", "npu"}) {
+    CAPTURE(std::string(where));
+    const auto got = run(where, "allow_mix_precision_fp16", Tensor::full(f32, {2, 4}, 8),
+                         [](const Value& x, const Value& w) {
+                           return Values{matmul(x, w) / 100000.0f * 100000.0f};
+                         });
+    CHECK(got[0].at(0) == doctest::Approx(8).epsilon(0.01));
+  }
+}
+
 TEST_CASE("batch norm keeps its statistics finite under mixed modes") {
   for (const char* where : {"cpu", "npu"}) {
     CAPTURE(std::string(where));
