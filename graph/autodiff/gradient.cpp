@@ -9,6 +9,7 @@
 #include "keel/graph/autodiff/flow.h"
 #include "keel/graph/autodiff/recompute.h"
 #include "keel/graph/control/control_flow.h"
+#include "keel/graph/ir/captures.h"
 #include "keel/graph/ir/emit.h"
 #include "keel/graph/ir/scopes.h"
 
@@ -94,20 +95,15 @@ ValueSet dependents_within(const Graph& graph, const Value& x) {
   return dependents_of(graph, entering);
 }
 
-// Returns what a captured value stands for, in the graph where it is computed.
-Value origin_of(const Value& value) {
-  for (const auto& [outer, inner] : value.graph().captures())
-    if (inner == value) return origin_of(outer);
-  return value;
-}
-
 // A body takes what is computed around it as it comes: a path that begins there would be lost, and
 // the gradient 0.
 void require_path_within(Graph& graph, const Value& loss, const Value& x,
                          const std::string& argument, CallSite site) {
-  if (&x.graph() == &graph) return;
-  const Value own = graph.capture(x);
-  const ValueSet around = dependents_within(*graph.parent(), x), useful = sources_of(graph, {loss});
+  const Value origin = origin_of(x);
+  if (&origin.graph() == &graph) return;
+  const Value own = graph.capture(origin);
+  const ValueSet around = dependents_within(*graph.parent(), origin);
+  const ValueSet useful = sources_of(graph, {loss});
   for (const auto& [outer, inner] : graph.captures()) {
     if (inner == own || !around.contains(outer) || !useful.contains(inner)) continue;
     const Node& lost = origin_of(outer).node();
@@ -116,7 +112,11 @@ void require_path_within(Graph& graph, const Value& loss, const Value& x,
          .argument = argument,
          .expected = "paths to y that lie in the body of the call",
          .got = "one through " + full_name(lost) + " around it, made at " + to_string(lost.site()),
-         .fix = "compute that in the body, too, or take the gradient outside of it",
+         .fix =
+             graph.always_runs()
+                 ? "make a loop variable of it, as what no turn of a loop of known turns changes "
+                   "is computed before the loop, or take the gradient outside of the loop"
+                 : "compute that in the body, too, or take the gradient outside of it",
          .site = site});
   }
 }

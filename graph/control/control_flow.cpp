@@ -14,13 +14,21 @@ Error control_error(const char* op, const std::string& argument, const std::stri
   return Error({.op = op, .argument = argument, .expected = expected, .got = got, .site = site});
 }
 
-Values body_variables(Graph& body, const Values& outer, size_t first) {
+// The first one is the iteration count.
+Values body_variables(Graph& body, const Values& outer) {
   Values variables;
-  for (size_t i = first; i < outer.size(); ++i) {
-    variables.push_back(body.input("v" + std::to_string(i - first), outer[i].dtype(),
-                                   outer[i].shape(), outer[i].node().site()));
+  for (size_t i = 1; i < outer.size(); ++i) {
+    variables.push_back(body.input("v" + std::to_string(i - 1), outer[i].dtype(), outer[i].shape(),
+                                   outer[i].node().site()));
   }
   return variables;
+}
+
+// The operands of a branch: other names for the values themselves.
+Values captured_in(Graph& body, const Values& outer) {
+  Values captured;
+  for (const Value& v : outer) captured.push_back(body.capture(v));
+  return captured;
 }
 
 // Results of a body as values of the body's own graph.
@@ -99,7 +107,7 @@ std::shared_ptr<Graph> build_condition(Graph& graph, const Values& inputs,
                                        CallSite site) {
   const BodyScope test(graph, "while_loop", trip_count < 0, site);
   test->set_iteration(test->input("iteration", i64, {}, site));
-  const Values result = adopt_results(*test, {condition(body_variables(*test, inputs, 1))},
+  const Values result = adopt_results(*test, {condition(body_variables(*test, inputs))},
                                       "while_loop", "condition", site);
   if (result[0].type() != Type{boolean, Shape{}}) {
     throw control_error("while_loop", "condition", "bool[]", to_string(result[0].type()), site);
@@ -114,7 +122,7 @@ std::shared_ptr<Graph> build_loop_body(Graph& graph, const Values& inputs, const
   const Value iteration = step->input("iteration", i64, {}, site);
   step->set_iteration(iteration);
   Values results =
-      adopt_results(*step, body(body_variables(*step, inputs, 1)), "while_loop", "body", site);
+      adopt_results(*step, body(body_variables(*step, inputs)), "while_loop", "body", site);
   if (results.size() + 1 != inputs.size()) {
     throw control_error("while_loop", "body", std::to_string(inputs.size() - 1) + " values",
                         std::to_string(results.size()), site);
@@ -177,18 +185,17 @@ Values cond(Operand predicate, const std::vector<Operand>& operands, const BodyF
   std::vector<Operand> all = operands;
   all.insert(all.begin(), predicate);
   Graph& graph = graph_of_call(all, "cond", site);
-  Values inputs = operand_values(operands, graph, "cond", site);
+  const Values given = operand_values(operands, graph, "cond", site);
 
   std::vector<std::shared_ptr<Graph>> bodies;
   for (const BodyFunction* function : {&then_body, &else_body}) {
     const char* const which = function == &then_body ? "then_body" : "else_body";
     const BodyScope body(graph, "cond", false, site);
-    const Values results = (*function)(body_variables(*body, inputs, 0));
+    const Values results = (*function)(captured_in(*body, given));
     body->set_outputs(adopt_results(*body, results, "cond", which, site));
     bodies.push_back(body.graph());
   }
-  const Values captures = unify_captures(*bodies[0], *bodies[1]);
-  inputs.insert(inputs.end(), captures.begin(), captures.end());
+  Values inputs = unify_captures(*bodies[0], *bodies[1]);
   const Value chosen = to_value(predicate, graph, boolean, "cond");
   graph.require_within_reach(chosen, "cond", "predicate", site);
   inputs.insert(inputs.begin(), graph.capture(chosen));

@@ -65,8 +65,8 @@ KEEL_API Values while_loop(const std::vector<Operand>& init, const ConditionFunc
                            const BodyFunction& body, WhileOptions options = {},
                            CallSite site = CallSite::here());
 
-// then_body(operands) where `predicate` (bool scalar) holds, else
-// else_body(operands); both give the same types.
+// Returns then_body(operands) where `predicate` (bool scalar) holds, else else_body(operands); both
+// give the same types. What the functions get are the operands themselves, captured.
 KEEL_API Values cond(Operand predicate, const std::vector<Operand>& operands,
                      const BodyFunction& then_body, const BodyFunction& else_body,
                      CallSite site = CallSite::here());

@@ -148,6 +148,44 @@ TEST_CASE("a gradient in a body whose path begins outside is refused and not 0")
   CHECK(ran(g, cond(greater(x, 0.0f), {}, beside, same)[0], "cpu") == 12);
 }
 
+TEST_CASE("an operand of a condition is the value that was handed to it") {
+  Graph g;
+  const Value x = g.state("x", number(3)), w = g.state("w", number(2)), h = x * w;
+  const auto same = [&](const Values&) { return Values{x}; };
+  // 2 x, by each of its names, in a branch and in one inside of it.
+  const auto by_operand = [&](const Values& v) { return gradients(v[0] * v[0], {v[0]}); };
+  const auto by_value = [&](const Values& v) { return gradients(v[0] * v[0], {x}); };
+  const auto by_both = [&](const Values& v) { return gradients(v[0] * x, {v[0]}); };
+  const auto deeper = [&](const Values& v) { return cond(less(x, 9.0f), {v[0]}, by_value, same); };
+  for (const BodyFunction& slope : {BodyFunction(by_operand), BodyFunction(by_value),
+                                    BodyFunction(by_both), BodyFunction(deeper)}) {
+    for (const std::string& name : backend_names()) {
+      CAPTURE(name);
+      CHECK(ran(g, cond(greater(x, 0.0f), {x}, slope, same)[0], name) == 6);
+    }
+  }
+  const auto beyond = [&](const Values& v) { return gradients(v[0] * v[0], {w}); };
+  const std::string refused = error_of([&] { cond(greater(x, 0.0f), {h}, beyond, same); });
+  CAPTURE(refused);
+  CHECK(contains(refused, "gradient: x 0"));
+  CHECK(contains(refused, "mul"));
+}
+
+TEST_CASE("a gradient in a loop of known turns says what becomes of what no turn changes") {
+  Graph g;
+  const Value x = g.state("x", number(3)), w = g.state("w", number(2)), h = x * w;
+  const auto grown = [&](const Values& v) { return Values{v[0] + gradients(v[0] * h, {w})[0]}; };
+  const std::string refused = error_of([&] { while_loop({x}, always, grown, {.trip_count = 2}); });
+  CAPTURE(refused);
+  CHECK(contains(refused, "make a loop variable of it"));
+  // As it says: h = w x in each turn, of whose product with v the slope is v x.
+  const auto advised = [&](const Values& v) {
+    return Values{v[0] + gradients(v[0] * (x * v[1]), {v[1]})[0], v[1]};
+  };
+  const Value y = while_loop({x, w}, always, advised, {.trip_count = 2})[0];
+  CHECK(ran(g, y, "cpu") == 3 * 4 * 4);
+}
+
 TEST_CASE("float_status in a branch takes values from outside and from the branch") {
   Graph g;
   const Value x = g.state("x", number(1));

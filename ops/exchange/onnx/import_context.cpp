@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "keel/core/base/error.h"
+#include "keel/graph/ir/captures.h"
 #include "keel/ops/exchange/onnx/import_rules.h"
 #include "keel/ops/exchange/onnx/importer.h"
 
@@ -14,6 +15,13 @@ const char* type_name(AttributeType type) {
                                            "strings",   "tensors", "graphs"};
   const auto number = static_cast<size_t>(type);
   return number < std::size(kNames) ? kNames[number] : "of another type";
+}
+
+// What a value is in each run, where that is a constant of the graph around it, too.
+std::optional<Tensor> known_tensor(const Value& value) {
+  const Node& node = origin_of(value).node({});
+  if (!node.is(OpRole::kConstant)) return std::nullopt;
+  return node.as<ConstantAttributes>().value;
 }
 
 }  // namespace
@@ -242,7 +250,8 @@ Values NodeContext::body(const GraphProto& graph, const Values& inputs, Graph& p
     refuse("its body has " + std::to_string(graph.inputs.size()) + " inputs for " +
            std::to_string(inputs.size()) + " values");
   }
-  for (size_t i = 0; i < inputs.size(); ++i) names.set(graph.inputs[i].name, {.value = inputs[i]});
+  for (size_t i = 0; i < inputs.size(); ++i)
+    names.set(graph.inputs[i].name, {.value = inputs[i], .known = known_tensor(inputs[i])});
   importer_.import_nodes(graph, names);
   Values outputs;
   for (const ValueInfo& info : graph.outputs) {
@@ -256,14 +265,15 @@ Values NodeContext::body(const GraphProto& graph, const Values& inputs, Graph& p
 bool NodeContext::computes_both_branches() const { return importer_.options().both_branches; }
 
 std::vector<Type> NodeContext::body_types(const GraphProto& graph, const Values& inputs) {
-  std::vector<Type> given;
-  for (const Value& input : inputs) given.push_back(input.type({}));
-  if (const auto* known = importer_.known_body_types(graph, given)) return *known;
+  std::vector<BodyArgument> given;
+  for (const Value& input : inputs) given.push_back({input.type({}), known_tensor(input)});
+  if (const auto* types = importer_.known_body_types(graph, given)) return *types;
   Graph probe(&place(), {});
   Values stand_ins;
-  for (const Type& type : given) {
-    stand_ins.push_back(
-        probe.input("x" + std::to_string(stand_ins.size()), type.dtype, type.shape, {}));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto& [type, known] = given[i];
+    stand_ins.push_back(known ? probe.capture(inputs[i])
+                              : probe.input("x" + std::to_string(i), type.dtype, type.shape, {}));
   }
   std::vector<Type> types;
   for (const Value& value : body(graph, stand_ins, probe)) types.push_back(value.type({}));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <set>
 #include <utility>
 
@@ -256,14 +257,22 @@ void Importer::assign(const Value& state, const Value& next) {
     assignments[entry->second].next = next;
 }
 
+bool operator==(const BodyArgument& a, const BodyArgument& b) {
+  if (a.type != b.type || a.known.has_value() != b.known.has_value()) return false;
+  if (!a.known || a.known->raw() == b.known->raw()) return true;
+  return a.known->num_bytes() == b.known->num_bytes() &&
+         std::memcmp(a.known->raw(), b.known->raw(), a.known->num_bytes()) == 0;
+}
+
 const std::vector<Type>* Importer::known_body_types(const GraphProto& body,
-                                                    const std::vector<Type>& inputs) const {
+                                                    const std::vector<BodyArgument>& inputs) const {
   const auto entry = body_types_.find(&body);
   return entry == body_types_.end() || entry->second.inputs != inputs ? nullptr
                                                                       : &entry->second.outputs;
 }
 
-const std::vector<Type>& Importer::keep_body_types(const GraphProto& body, std::vector<Type> inputs,
+const std::vector<Type>& Importer::keep_body_types(const GraphProto& body,
+                                                   std::vector<BodyArgument> inputs,
                                                    std::vector<Type> outputs) {
   BodyTypes& types = body_types_[&body];
   types = {std::move(inputs), std::move(outputs)};

@@ -32,6 +32,13 @@ struct Binding {
   bool lost() const noexcept { return refused || (assumed && !known); }
 };
 
+// What a body is given for one of its inputs.
+struct BodyArgument {
+  Type type;
+  std::optional<Tensor> known;  // at import
+  friend bool operator==(const BodyArgument& a, const BodyArgument& b);
+};
+
 // Names of one graph of the file, and those of the graphs around it.
 class NameTable {
  public:
@@ -84,12 +91,11 @@ class Importer {
   // Imports the nodes of a graph around which `names` already has its inputs.
   void import_nodes(const GraphProto& graph, NameTable& names);
   void add_initializers(const GraphProto& graph, NameTable& names);
-  // The types that a body gives for inputs of these types. It is imported for that once, into a
-  // graph that is thrown away: bodies in bodies would else be imported anew for each one around
-  // them.
+  // The types that a body gives for such inputs. It is imported for that once, into a graph that is
+  // thrown away: bodies in bodies would else be imported anew for each one around them.
   const std::vector<Type>* known_body_types(const GraphProto& body,
-                                            const std::vector<Type>& inputs) const;
-  const std::vector<Type>& keep_body_types(const GraphProto& body, std::vector<Type> inputs,
+                                            const std::vector<BodyArgument>& inputs) const;
+  const std::vector<Type>& keep_body_types(const GraphProto& body, std::vector<BodyArgument> inputs,
                                            std::vector<Type> outputs);
   // Inputs of the model that a value is computed from.
   std::vector<std::string> inputs_under(const Value& value) const;
@@ -125,7 +131,8 @@ class Importer {
   // A body is imported as often as its types are asked for; its initializers are there once.
   std::map<const TensorProto*, Value> initializers_;
   struct BodyTypes {
-    std::vector<Type> inputs, outputs;
+    std::vector<BodyArgument> inputs;
+    std::vector<Type> outputs;
   };
   std::map<const GraphProto*, BodyTypes> body_types_;
   std::vector<Refusal> refusals_;

@@ -1,6 +1,9 @@
 // Conditionals, loops and calls, whose bodies are functions of the graph's library.
+#include <algorithm>
+#include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "keel/graph/control/control_flow.h"
 #include "keel/ops/elementwise.h"
@@ -81,22 +84,62 @@ void shape_arrays(NodeContext& c, const onnx::GraphProto& body, Values& variable
   }
 }
 
+// Marks the arguments that a body hands on as they are: they are the same in each turn.
+std::vector<bool> handed_on(const onnx::GraphProto& body) {
+  std::map<std::string, size_t> arguments;
+  for (size_t i = 0; i < body.inputs.size(); ++i) arguments.emplace(body.inputs[i].name, i);
+  for (const onnx::NodeProto& node : body.nodes) {
+    if (node.op != "Identity" || node.inputs.size() != 1 || node.outputs.size() != 1) continue;
+    if (const auto of = arguments.find(node.inputs[0]); of != arguments.end())
+      arguments.emplace(node.outputs[0], of->second);
+  }
+  std::vector<bool> mask(body.inputs.size());
+  for (size_t i = 0; i < body.outputs.size() && i < mask.size(); ++i) {
+    const auto of = arguments.find(body.outputs[i].name);
+    mask[i] = of != arguments.end() && of->second == i;
+  }
+  return mask;
+}
+
+// What the body hands on unchanged is no variable of the loop, so that constants stay constants.
 Values while_of(NodeContext& c) {
   const auto condition = c.graph_attribute("cond");
   const auto body = c.graph_attribute("body");
-  Values variables = operands_from(c, 0);
-  shape_arrays(c, *body, variables);
-  if (variables.empty()) c.refuse("it has no variables");
+  Values operands = operands_from(c, 0);
+  shape_arrays(c, *body, operands);
+  if (operands.empty()) c.refuse("it has no variables");
+  std::vector<bool> fixed = handed_on(*body);
+  fixed.resize(operands.size());
+  if (std::find(fixed.begin(), fixed.end(), false) == fixed.end()) fixed[0] = false;
   std::vector<Operand> first;
-  for (const Value& variable : variables) first.emplace_back(c.here(variable));
-  return while_loop(
+  for (size_t i = 0; i < operands.size(); ++i)
+    if (!fixed[i]) first.emplace_back(c.here(operands[i]));
+  // All operands, with these in the place of those that change.
+  const auto with_variables = [&](const Values& variables) {
+    Values all = operands;
+    for (size_t i = 0, next = 0; i < all.size(); ++i)
+      if (!fixed[i]) all[i] = variables[next++];
+    return all;
+  };
+  const Values last = while_loop(
       first,
       [&](const Values& v) {
-        const Values results = c.body(*condition, v, v[0].graph({}));
+        const Values results = c.body(*condition, with_variables(v), v[0].graph({}));
         if (results.size() != 1) c.refuse("its condition gives other than one value");
         return as_condition(c, results[0]);
       },
-      [&](const Values& v) { return c.body(*body, v, v[0].graph({})); }, {}, {});
+      [&](const Values& v) {
+        const Values results = c.body(*body, with_variables(v), v[0].graph({}));
+        if (results.size() != operands.size())
+          c.refuse("its body gives " + std::to_string(results.size()) + " values for " +
+                   std::to_string(operands.size()) + " variables");
+        Values next;
+        for (size_t i = 0; i < results.size(); ++i)
+          if (!fixed[i]) next.push_back(results[i]);
+        return next;
+      },
+      {}, {});
+  return with_variables(last);
 }
 
 Values call(NodeContext& c) {
