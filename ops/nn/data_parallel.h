@@ -12,8 +12,9 @@
 //   auto train = adam(0.001).apply(states, clipped, global.loss);
 //   train += global.statistics;
 //
-// A loss has to be a mean over the rows of a batch. Then the mean of the ranks' losses is the loss
-// of the global batch, and training on it is training on one rank with as many rows.
+// A loss has to be a mean over the rows of a batch, and inputs with a first axis have these. Then
+// the mean of the ranks' losses is the loss of the global batch, and training on it is training on
+// one rank with as many rows.
 //
 // **Micro-shards.** With M of them a global batch is M parts of consecutive rows, of which each
 // rank has M / ranks. The loss and the gradients are sums over parts (ops/sum_of_parts.h), added as
@@ -21,7 +22,9 @@
 // M, and not on how many ranks share the parts, where both are powers of two. A rank computes the
 // rows of all its parts at once and sums over rows part by part; what ops it cannot compute so are
 // computed part by part as a whole, which a log line at level info says. Random ops shaped like a
-// value with rows, as in dropout, count the rows of all parts.
+// value with rows, as in dropout, count the rows of all parts; those in bodies of loops and
+// conditions draw the same numbers for each part. Where a loss has no parts, which is so with one
+// micro-shard or with running statistics, all ranks draw the same numbers.
 #ifndef KEEL_OPS_NN_DATA_PARALLEL_H
 #define KEEL_OPS_NN_DATA_PARALLEL_H
 

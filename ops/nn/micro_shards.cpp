@@ -19,6 +19,27 @@ Value first_part(const Value& input, int64_t parts, CallSite site) {
                 input.graph().constant(Tensor::scalar(int64_t{0}), site), 0, site);
 }
 
+// The loss computed from parts in place of the inputs. What was built for the rows of the whole
+// batch, a loop's variables or a shape, may not take fewer.
+Value loss_from(Value loss, const Replacements& parts, CallSite site) {
+  try {
+    return computed_from(loss, parts);
+  } catch (const Error& error) {
+    for (const auto& [input, part] : parts) {
+      if (input.shape()[0] < 0) continue;
+      throw Error({.op = "data_parallel",
+                   .argument = "input '" + name_of(input.node()) + "'",
+                   .expected = "rows of a number that is open (-1), as they are computed in parts, "
+                               "and what is built for all of them does not take fewer",
+                   .got = to_string(input.type()) + made_at(input) + ": " + error.what(),
+                   .fix = "make the first dimension of the batch's inputs -1, or train with one "
+                          "micro-shard for each rank",
+                   .site = site});
+    }
+    throw;
+  }
+}
+
 }  // namespace
 
 LossOfPart loss_of_part(Value loss, int64_t parts, CallSite site) {
@@ -33,7 +54,7 @@ LossOfPart loss_of_part(Value loss, int64_t parts, CallSite site) {
     result.batch.push_back({input, part});
     if (parts > 1) replaced.emplace(input, part);
   }
-  if (!replaced.empty()) result.loss = computed_from(loss, std::move(replaced));
+  if (!replaced.empty()) result.loss = loss_from(loss, replaced, site);
   return result;
 }
 

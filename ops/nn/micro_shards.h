@@ -17,8 +17,9 @@ struct LossOfPart {
 };
 
 // Returns the loss of the first part: what the loss would be if the inputs under it had its rows
-// alone. Inputs without a first axis are the same in all parts. That the parts divide the batch is
-// checked when the step is compiled.
+// alone. Inputs without a first axis are the same in all parts. That the others have the same rows,
+// and that the parts divide them, is checked when the step is compiled. Throws Error where the loss
+// is built for a number of rows that an input says.
 LossOfPart loss_of_part(Value loss, int64_t parts, CallSite site);
 
 }  // namespace keel

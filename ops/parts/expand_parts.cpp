@@ -222,9 +222,27 @@ class Expansion {
   std::string first_apart_;
 };
 
+// What has other rows than the batch would be cut, too, and each part computed from a piece of it.
+void require_equal_rows(const std::vector<BatchPart>& batch, int64_t parts, CallSite site) {
+  if (parts == 1) return;
+  for (const BatchPart& pair : batch) {
+    const Value& first = batch[0].whole;
+    if (pair.whole.shape()[0] == first.shape()[0]) continue;
+    throw Error({.op = "micro-shards",
+                 .argument = full_name(pair.whole.node()),
+                 .expected = "the " + std::to_string(first.shape()[0]) + " rows of " +
+                             full_name(first.node()) + ", as each part of the batch has its rows",
+                 .got = to_string(pair.whole.type()),
+                 .fix = "make what is the same for all rows a state or a constant, or train with "
+                        "one micro-shard for each rank",
+                 .site = site});
+  }
+}
+
 // Returns the sum of each value over the parts. REQUIRES known dimensions.
 Values expand_parts(Graph& graph, const Values& values, const std::vector<BatchPart>& batch,
                     const SumOfPartsOptions& options, CallSite site) {
+  require_equal_rows(batch, options.parts, site);
   const Between between(graph, values, batch);
   Expansion expansion(graph, options, site);
   for (const BatchPart& pair : batch) expansion.begin_with(pair);

@@ -140,6 +140,8 @@ MaybeRule slice_rule(const PartNode& p) {
   // A begin that counts from the end would be another row of the whole.
   if (axis < a.begin.size()) a.begin[axis] = 0;
   if (axis < a.end.size()) a.end[axis] = kToEnd;
+  // Of one row any stride takes it.
+  if (axis < a.strides.size()) a.strides[axis] = 1;
   return same_op(p, {axis}, axis, Attributes::of(a));
 }
 
@@ -369,7 +371,10 @@ std::optional<Value> repeated_along(const Value& value, size_t axis, int64_t par
     if (!longer) return std::nullopt;
     inputs.push_back(*longer);
   }
-  return value.graph().add(node.op(), inputs, node.attributes(), node.site()).output();
+  const Value made = value.graph().add(node.op(), inputs, node.attributes(), node.site()).output();
+  // Of parts of one row no operand reaches along the axis.
+  const Shape longer = shape.with_dim(axis, shape[axis] * parts);
+  return made.shape() == longer ? made : broadcast_to(made, longer, node.site());
 }
 
 }  // namespace keel
