@@ -40,9 +40,9 @@ void NumericsCheck::keep(const Cursor& cursor) {
 void NumericsCheck::begin(const Cursor& cursor) {
   if (!on()) return;
   if (states_are_finite()) return keep(cursor);
-  log_warn(
-      "check_numerics: the states are not finite before the first step, so no op of it is to "
-      "blame: nothing is looked for");
+  log_warn("check_numerics: the states are not finite before step " +
+           std::to_string(session_.store.step() + 1) +
+           ", so no op of it is to blame: nothing is looked for");
   left_ = 0;
 }
 

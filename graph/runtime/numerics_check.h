@@ -38,8 +38,8 @@ class NumericsCheck {
   bool on() const noexcept { return left_ > 0; }
   // Returns whether so much was done since the states were kept that looking at them costs little.
   bool due() const;
-  // Keeps the states that the training begins with; where they are not finite there is nothing to
-  // find, which is logged.
+  // Keeps the states that the training begins with, or goes on from behind a hook; where they are
+  // not finite there is nothing to find, which is logged.
   void begin(const Cursor& cursor);
   // Keeps the states, which `cursor` belongs to. REQUIRES that they are finite.
   void keep(const Cursor& cursor);

@@ -76,6 +76,12 @@ void take_over(std::optional<int64_t> saved, AcceleratedTraining& training) {
   if (saved || training.switched_at != 0) training.switched_at = saved;
 }
 
+bool has_hooks_at(const TrainOptions& options, int64_t step) {
+  const auto is_due = [step](const EveryNSteps& every) { return step % every.n == 0; };
+  return (options.on_epoch_end && step % options.steps_per_epoch == 0) ||
+         std::any_of(options.every_n_steps.begin(), options.every_n_steps.end(), is_due);
+}
+
 bool is_best(const TrainReport& report, int64_t step) {
   return report.best && report.best->step == step;
 }
@@ -238,6 +244,7 @@ TrainReport Trainer::fit(const TrainOptions& given, CallSite site) {
   const TrainOptions& options = given.hooks.empty() ? given : with_hooks.emplace();
   TrainReport report;
   others_know_ = false;
+  steps_of_hooks_ = 0;
   std::optional<int64_t> applied_before;
   running_ = &report;
   std::unique_ptr<CheckpointRun> checkpoints;
@@ -255,6 +262,7 @@ TrainReport Trainer::fit(const TrainOptions& given, CallSite site) {
     session_.loop_size().use();  // a wrong environment variable is reported before anything is done
     applied_before = session_.updates_applied();
     if (options.resume_from) open(*options.resume_from);
+    report.cursor = cursor_;
     SessionState& session = session_.state("fit", site);
     std::optional<int64_t> best;
     if (options.validation && options.validation->best_before)
@@ -263,16 +271,17 @@ TrainReport Trainer::fit(const TrainOptions& given, CallSite site) {
     checkpoints->begin(start, resumed_from_, best);
     validation.begin(session, cursor_, checkpoints->file_of_best(), report);
     train(options, site, validation, *checkpoints, report);
-    checkpoints->finish(start + report.steps);
+    checkpoints->finish(start + report.steps + steps_of_hooks_);
     note_checkpoints(report);
     report.updates_applied = session_.updates_applied() - *applied_before;
     if (const auto cursor = validation.restore_best(session)) {
       open(*cursor);
+      report.cursor = cursor_;
       report.kept_best = true;
     }
   } catch (...) {
     tell_failure(options);
-    if (report.steps > 0) checkpoints->finish_failed(start + report.steps);
+    if (report.steps > 0) checkpoints->finish_failed(start + report.steps + steps_of_hooks_);
     note_checkpoints(report);
     running_ = nullptr;
     if (applied_before) report.updates_applied = applied_since(*applied_before);
@@ -347,7 +356,9 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
         launch(fast, dump, checkpoints, options, step, steps, site, report);
     const int64_t done = report.steps - before;
     step += done;
-    look(fast, flagged, step >= target);
+    const bool hooked = done > 0 && has_hooks_at(options, step);
+    // Steps that come behind a hook cannot be done again from states that were kept before it.
+    look(fast, flagged, hooked || step >= target);
     // The stop value of a fast phase that the loss ends is the loss.
     if (fast && report.stop_step && ends_by_loss())
       fast_->training.switched_at = std::exchange(report.stop_step, std::nullopt);
@@ -359,8 +370,14 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
     if (done > 0) {
       if (validation.due(step, target) && validation.measure(session, cursor_, report))
         report.stopped_early = true;
+      const bool best = is_best(report, step);
       run_hooks(options, step, report);
-      checkpoints.after(step, is_best(report, step));
+      if (hooked && numerics.on()) numerics.begin(cursor_);
+      // A hook may have run an update, too: then the states are others than were measured.
+      const int64_t by_hooks = session_.step() - step;
+      steps_of_hooks_ += by_hooks;
+      step += by_hooks;
+      checkpoints.after(step, best && by_hooks == 0);
     }
     if (others_know_) break;
   }
@@ -526,7 +543,8 @@ std::vector<int64_t> Trainer::launch(bool fast, StepDump& dump, const Checkpoint
     cursor_ = loop.cursor;
     report.last_metrics.clear();
     for (const Value& metric : metrics_) report.last_metrics.push_back(loop[metric].back());
-    if (options.steps_per_epoch > 0) add_to_epochs(loop, options.steps_per_epoch, report);
+    if (options.steps_per_epoch > 0)
+      epoch_sums_.add(loop, metrics_, options.steps_per_epoch, report.epoch_means);
   };
   if (options.group != nullptr) {
     options.group->begin_launch(step + 1);
@@ -554,27 +572,6 @@ std::vector<int64_t> Trainer::launch(bool fast, StepDump& dump, const Checkpoint
     // left with their steps done, and fit() has to tell the others of the callback's error.
     add(runs.failed_report());
     throw;
-  }
-}
-
-// In the order of the steps, so that the means are the same for every loop size.
-void Trainer::add_to_epochs(const LoopReport& loop, int64_t steps_per_epoch, TrainReport& report) {
-  if (metrics_.empty()) return;
-  std::vector<std::span<const double>> series;
-  for (const Value& metric : metrics_) series.push_back(loop[metric]);
-  for (int64_t i = 0; i < loop.steps; ++i) {
-    const int64_t epoch = (loop.first_step + i - 1) / steps_per_epoch + 1;
-    if (report.epoch_means.empty() || report.epoch_means.back().epoch != epoch) {
-      epoch_sums_.assign(series.size(), 0.0);
-      report.epoch_means.push_back({.epoch = epoch});
-    }
-    ++report.epoch_means.back().steps;
-    for (size_t m = 0; m < series.size(); ++m) epoch_sums_[m] += series[m][static_cast<size_t>(i)];
-    if (i + 1 < loop.steps && (loop.first_step + i) % steps_per_epoch != 0) continue;
-    EpochMeans& done = report.epoch_means.back();
-    done.means.clear();
-    for (const double sum : epoch_sums_)
-      done.means.push_back(sum / static_cast<double>(done.steps));
   }
 }
 

@@ -18,6 +18,7 @@
 #include "keel/graph/runtime/accelerate.h"
 #include "keel/graph/runtime/checkpoint_options.h"
 #include "keel/graph/runtime/dump_options.h"
+#include "keel/graph/runtime/epoch_sums.h"
 #include "keel/graph/runtime/loop_tuner.h"
 #include "keel/graph/runtime/named_hooks.h"
 #include "keel/graph/runtime/session.h"
@@ -33,7 +34,8 @@ class ValidationRun;
 struct SavedStates;
 
 // Called between launches, with the number of steps done so far (keel/step), or with the number of
-// epochs: the session may be used, and LoopControl::kStop ends the training.
+// epochs: the session may be used, and LoopControl::kStop ends the training. Steps that a hook runs
+// by the session count as any in keel/step, so the fit does fewer.
 using TrainHook = Hook<int64_t>;
 
 struct EveryNSteps {
@@ -92,14 +94,6 @@ struct TrainOptions {
   std::shared_ptr<Group> group{};
 };
 
-// The means of the rank-0 fetches, in their order, over the steps of an epoch that a fit did: all
-// of them, or those before it stopped or behind where it began.
-struct EpochMeans {
-  int64_t epoch = 1;  // from 1
-  int64_t steps = 0;
-  std::vector<double> means;
-};
-
 inline constexpr size_t kMostFindings = 100;
 
 struct TrainReport {
@@ -110,7 +104,7 @@ struct TrainReport {
   int64_t loop_size = 0;             // in force at the end; what the tuner chose, or was at
   double seconds = 0;                // wall time of the launches, feeding included, hooks left out
   std::vector<double> last_metrics;  // rank-0 fetches of the last step; empty without a step
-  Cursor cursor;                     // of the last element consumed
+  Cursor cursor;                     // of the last element consumed; where the next fit begins
   int64_t elements_ahead = 0;        // made beyond that by the feeder: LoopReport::elements_ahead
   bool end_of_data = false;          // before what was asked for was done
   bool cancelled = false;
@@ -265,13 +259,12 @@ class KEEL_API Trainer {
   std::vector<int64_t> launch(bool fast, StepDump& dump, const CheckpointRun& checkpoints,
                               const TrainOptions& options, int64_t step, int64_t steps,
                               CallSite site, TrainReport& report);
-  void add_to_epochs(const LoopReport& loop, int64_t steps_per_epoch, TrainReport& report);
   void run_hooks(const TrainOptions& options, int64_t step, TrainReport& report);
 
   Session& session_;
   std::shared_ptr<Feeder> feeder_;
-  Values metrics_;                  // the rank-0 fetches
-  std::vector<double> epoch_sums_;  // of theirs, in the epoch that runs
+  Values metrics_;  // the rank-0 fetches
+  EpochSums epoch_sums_;
   std::shared_ptr<LoopAgreement> agreement_;
   // Says whether the agreement's other parties know that this fit has ended.
   bool others_know_ = false;
@@ -284,7 +277,8 @@ class KEEL_API Trainer {
   TrainReport failed_;
   const TrainReport* running_ = nullptr;
   Cursor cursor_;
-  std::string resumed_from_;  // the file; or the last checkpoint of its own; empty: none
+  int64_t steps_of_hooks_ = 0;  // that hooks ran by the session, in the fit that runs or the last
+  std::string resumed_from_;    // the file; or the last checkpoint of its own; empty: none
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> fitting_{false};
 };

@@ -18,11 +18,12 @@ struct ValidationResult {
   bool best = false;  // so far
 };
 
-// The best so far, and how many were measured since.
+// The best so far, how many were measured since, and the last one of them all.
 struct ValidationBest {
   double value = 0;
   int64_t step = 0;
   int64_t since = 0;
+  std::optional<double> last{};
 };
 
 struct ValidationOptions {
@@ -44,7 +45,8 @@ struct ValidationOptions {
   // resuming from a file that was saved there. Takes memory for one copy of the states.
   bool keep_best = false;
   // The best before this fit, to be beaten. keep_best can keep it where fit() begins at its step,
-  // and where the folder of checkpoints has its file (CheckpointOptions::keep_best).
+  // and where the folder of checkpoints has its file (CheckpointOptions::keep_best). A training
+  // that it has ended already, by its patience or its target, does no further step.
   std::optional<ValidationBest> best_before{};
   // After each; LoopControl::kStop ends the training.
   Hook<const ValidationResult&> on_result = {};

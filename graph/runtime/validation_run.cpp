@@ -46,8 +46,11 @@ void ValidationRun::begin(SessionState& session, const Cursor& cursor, const std
                           TrainReport& report) {
   // A run that ends before its first measurement knows of this one alone.
   report.best = best_;
-  if (options_ == nullptr || !options_->keep_best) return;
-  if (!best_) return;
+  if (options_ == nullptr || !best_) return;
+  report.out_of_patience = out_of_patience();
+  report.target_reached = best_->last && reaches_target(*best_->last);
+  report.stopped_early = report.out_of_patience || report.target_reached;
+  if (!options_->keep_best) return;
   if (best_->step == session.store.step()) return keep(session, cursor);
   if (best_file.empty()) return;
   const SessionGuard guard(session, "Trainer::fit", site_);
@@ -80,6 +83,11 @@ bool ValidationRun::better(double value) const {
   return gain > options_->min_gain;
 }
 
+bool ValidationRun::reaches_target(double value) const {
+  if (!options_->target) return false;
+  return options_->larger_is_better ? value >= *options_->target : value <= *options_->target;
+}
+
 ValidationResult ValidationRun::judge(SessionState& session, const Cursor& cursor,
                                       TrainReport& report) {
   ValidationResult result{.step = session.store.step(), .value = options_->measure()};
@@ -90,7 +98,10 @@ ValidationResult ValidationRun::judge(SessionState& session, const Cursor& curso
     if (options_->keep_best) keep(session, cursor);
   }
   since_ = result.best ? 0 : since_ + 1;
-  if (best_) best_->since = since_;
+  if (best_) {
+    best_->since = since_;
+    best_->last = result.value;
+  }
   report.validations.push_back(result);
   report.best = best_;
   return result;
@@ -99,11 +110,8 @@ ValidationResult ValidationRun::judge(SessionState& session, const Cursor& curso
 bool ValidationRun::measure(SessionState& session, const Cursor& cursor, TrainReport& report) {
   const ValidationResult result = judge(session, cursor, report);
   const bool asked = options_->on_result(result) == LoopControl::kStop;
-  const auto reaches = [&](double target) {
-    return options_->larger_is_better ? result.value >= target : result.value <= target;
-  };
-  report.target_reached = options_->target && reaches(*options_->target);
-  report.out_of_patience = options_->patience > 0 && since_ >= options_->patience;
+  report.target_reached = reaches_target(result.value);
+  report.out_of_patience = out_of_patience();
   return asked || report.target_reached || report.out_of_patience;
 }
 

@@ -19,9 +19,9 @@ class ValidationRun {
   ValidationRun(const std::optional<ValidationOptions>& options, int64_t steps_per_epoch,
                 CallSite site);
 
-  // Puts the best before into the report, and keeps the states as they are before the first step
-  // where it was measured with them, or else those of `best_file`, a checkpoint of that step;
-  // empty: there is none.
+  // Puts the best before into the report, and whether it has ended the training; keeps the states
+  // as they are before the first step where it was measured with them, or else those of
+  // `best_file`, a checkpoint of that step; empty: there is none.
   void begin(SessionState& session, const Cursor& cursor, const std::string& best_file,
              TrainReport& report);
   // The first step behind `step` after which it is due; `target` where there is none before.
@@ -39,6 +39,8 @@ class ValidationRun {
 
  private:
   bool better(double value) const;
+  bool reaches_target(double value) const;
+  bool out_of_patience() const { return options_->patience > 0 && since_ >= options_->patience; }
   ValidationResult judge(SessionState& session, const Cursor& cursor, TrainReport& report);
   void keep(SessionState& session, const Cursor& cursor);
 

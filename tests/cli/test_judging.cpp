@@ -221,6 +221,29 @@ TEST_CASE("judging: a training with all its steps done was not stopped") {
   CHECK_FALSE(done.contains("stopped_by"));
 }
 
+TEST_CASE("judging: a training that was killed when it had ended is at its end when resumed") {
+  const Trainings trainings;
+  for (const Words& judged : {Words{"--lr", "0", "--patience", "2"}, Words{"--stop-at", "0.01"}}) {
+    CAPTURE(join(judged));
+    const auto with = [&](Words words) {
+      words.insert(words.end(), judged.begin(), judged.end());
+      return words;
+    };
+    const std::string folder = trainings.file("checkpoints of " + judged[0]);
+    const json whole =
+        trainings.train(with({"--epochs", "20", "--eval-every", "5", "--checkpoint", folder}));
+    REQUIRE(whole.contains("stopped_by"));
+    // The file of the step that ended it is the last thing that such a training left.
+    const json rest = trainings.train(
+        with({"--epochs", "20", "--eval-every", "5", "--resume", folder, "--checkpoint", folder}));
+    CHECK(rest.at("steps") == 0);
+    CHECK(rest.at("state_sha256") == whole.at("state_sha256"));
+    CHECK(rest.at("stopped_by") == whole.at("stopped_by"));
+    const json on = trainings.train({"--epochs", "20", "--resume", folder});
+    CHECK(on.at("steps").get<int64_t>() > 0);
+  }
+}
+
 TEST_CASE("judging: a best by another metric is forgotten aloud") {
   const Trainings trainings;
   trainings.train({"--epochs", "1", "--patience", "3", "--save", trainings.file("states")});

@@ -14,6 +14,7 @@ constexpr const char* kMetric = "best_metric";
 constexpr const char* kValue = "best_value";
 constexpr const char* kStep = "best_step";
 constexpr const char* kSince = "best_since";
+constexpr const char* kLast = "last_value";
 
 // Names what the best is the best of: the measure, and the data.
 std::string judged_by(const JudgingFlags& flags) {
@@ -92,6 +93,7 @@ void Judge::add_best(const JudgingFlags& flags, const std::optional<keel::Valida
   metadata[kValue] = fmt::format("{}", best->value);
   metadata[kStep] = std::to_string(best->step);
   metadata[kSince] = std::to_string(best->since);
+  if (best->last && std::isfinite(*best->last)) metadata[kLast] = fmt::format("{}", *best->last);
 }
 
 std::string Judge::resume_best(const std::map<std::string, std::string>& metadata,
@@ -111,6 +113,8 @@ std::string Judge::resume_best(const std::map<std::string, std::string>& metadat
     best_before_ = {.value = keel::parse_number(text(kValue), kValue),
                     .step = keel::parse_integer(text(kStep), kStep, 0, kMost),
                     .since = keel::parse_integer(text(kSince), kSince, 0, kMost)};
+    // Older files lack it.
+    if (metadata.contains(kLast)) best_before_->last = keel::parse_number(text(kLast), kLast);
     return 0;
   });
   return "";

@@ -14,7 +14,7 @@ void print_judgement(const TrainFlags& flags, const TrainOutcome& outcome, Progr
   if (!judging.decides()) return;
   if (report.stopped_early && report.target_reached) {
     progress.line(fmt::format("stopped by --stop-at: {} {:.4f}", judging.metric,
-                              report.validations.back().value));
+                              report.best->last.value_or(report.best->value)));
   } else if (report.stopped_early && report.out_of_patience) {
     progress.line(report.best ? fmt::format("stopped by --patience: {} judgements since the best",
                                             report.best->since)
