@@ -11,6 +11,7 @@
 #include "keel/core/base/error.h"
 #include "keel/core/base/file.h"
 #include "keel/core/base/function_ref.h"
+#include "keel/core/tensor/canonical_bool.h"
 
 namespace keel {
 namespace {
@@ -264,10 +265,7 @@ Tensor read(const Source& source) {
     source.read_at(header.data_offset, data, bytes);
   if (header.big_endian)
     swap_bytes(data, static_cast<size_t>(tensor.num_elements()), size_of(header.dtype));
-  if (header.dtype == boolean) {
-    // Any other byte than 0 and 1 is no C++ bool.
-    for (size_t i = 0; i < bytes; ++i) data[i] = data[i] != 0 ? 1 : 0;
-  }
+  canonicalise_bools(tensor);
   return tensor;
 }
 

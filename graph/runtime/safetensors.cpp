@@ -14,6 +14,7 @@
 #include "keel/core/base/json.h"
 #include "keel/core/base/read_budget.h"
 #include "keel/core/base/sha256.h"
+#include "keel/core/tensor/canonical_bool.h"
 #include "keel/graph/runtime/safetensors_checksums.h"
 
 namespace keel {
@@ -192,6 +193,7 @@ Safetensors read_from(uint64_t size, ReadAt read_at, const std::string& source) 
     Tensor tensor(entry.type.dtype, entry.type.shape);
     const std::string digest = read_tensor(tensor, data_begin + entry.begin, read_at);
     if (checksums) checksums->require_tensor(i, digest, entry.name, source);
+    canonicalise_bools(tensor);
     result.tensors[entry.name] = std::move(tensor);
   }
   result.has_checksums = checksums.has_value();

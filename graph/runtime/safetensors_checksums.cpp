@@ -18,11 +18,12 @@ constexpr const char* kEntries[] = {kFormat, kHeaderDigest, kTensorDigests};
 constexpr size_t kDigits = 64;
 
 // Returns where the digits of the header's digest stand in the JSON text; npos where they do not
-// stand as the writer puts them. A text that holds the same letters as a value would have its
-// quotes escaped.
+// stand as the writer puts them. Where the same letters are a part of a longer text, the quote
+// before them is escaped.
 size_t digest_place(const std::string& json) {
   const std::string before = quote_json(kHeaderDigest) + ":\"";
-  const size_t at = json.find(before);
+  size_t at = json.find(before);
+  while (at != std::string::npos && at > 0 && json[at - 1] == '\\') at = json.find(before, at + 1);
   if (at == std::string::npos || json.size() - at < before.size() + kDigits)
     return std::string::npos;
   return at + before.size();

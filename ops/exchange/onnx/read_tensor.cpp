@@ -7,6 +7,7 @@
 #include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
 #include "keel/core/base/file.h"
+#include "keel/core/tensor/canonical_bool.h"
 #include "keel/core/tensor/convert.h"
 #include "keel/ops/exchange/onnx/read_messages.h"
 
@@ -47,10 +48,10 @@ uint64_t external_number(const TensorProto& proto, const std::string& source, co
   const auto entry = proto.external_data.find(key);
   if (entry == proto.external_data.end()) return otherwise;
   const std::string& text = entry->second;
-  if (text.empty() || text.size() > 18 ||
-      text.find_first_not_of("0123456789") != std::string::npos) {
+  if (text.empty() || text.find_first_not_of("0123456789") != std::string::npos)
     refuse(proto, source, "external data: " + std::string(key) + " is '" + text + "', no number");
-  }
+  if (text.size() > 18)
+    refuse(proto, source, "external data: " + std::string(key) + " is " + text + ", too large");
   return std::stoull(text);
 }
 
@@ -73,9 +74,19 @@ std::string external_path(const TensorProto& proto, const std::string& source) {
   return path;
 }
 
+InputFile external_file(const TensorProto& proto, const std::string& source) {
+  const std::string path = external_path(proto, source);
+  try {
+    return InputFile(path);
+  } catch (const Error& error) {
+    refuse(proto, source, std::string("external data: ") + error.what(),
+           "put that file beside the model");
+  }
+}
+
 void read_external(const TensorProto& proto, const std::string& source, const Shape& shape,
                    Tensor& tensor, DType dtype) {
-  const InputFile file(external_path(proto, source));
+  const InputFile file = external_file(proto, source);
   const uint64_t wanted = shape.num_bytes(dtype);
   const uint64_t offset = external_number(proto, source, "offset", 0);
   const uint64_t length = external_number(proto, source, "length", wanted);
@@ -91,12 +102,6 @@ void read_external(const TensorProto& proto, const std::string& source, const Sh
   }
   tensor = Tensor(dtype, shape);
   file.read_at(offset, tensor.raw(), length);
-}
-
-// bool may be any byte in a file, but only 0 and 1 in memory.
-void normalise_bools(Tensor& tensor) {
-  auto* bytes = static_cast<unsigned char*>(tensor.raw());
-  for (int64_t i = 0; i < tensor.num_elements(); ++i) bytes[i] = bytes[i] != 0 ? 1 : 0;
 }
 
 template <class T, class From>
@@ -236,7 +241,7 @@ Tensor to_tensor(const TensorProto& proto, const std::string& source) {
     }
     return from_typed_field(proto, *dtype, shape);
   }
-  if (*dtype == boolean) normalise_bools(tensor);
+  canonicalise_bools(tensor);
   return tensor;
 }
 
