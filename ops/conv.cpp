@@ -257,8 +257,11 @@ class ConvGradient {
   }
   Value weights(const Value& images, const Value& results, const Shape& like) const {
     const WeightAxes axes = weight_axes(a_);
+    // Sums over all images have no rows but as parts, which 16-bit results do not have.
+    Conv2dAttributes own = a_;
+    own.rows_alone = a_.rows_alone && has_part_sums(a_.wide ? f32 : images.dtype());
     return narrowed(conv2d_weight_gradient(
-        images, results, {like[axes.spatial[0]], like[axes.spatial[1]]}, a_, c_.site));
+        images, results, {like[axes.spatial[0]], like[axes.spatial[1]]}, own, c_.site));
   }
 
  private:
