@@ -62,7 +62,8 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// Has what lies in the folder reach the disk. Returns the system's reason where it does not, else 0.
+// Has what lies in the folder reach the disk. Returns the system's reason where it does not, else
+// 0.
 int sync_folder(const std::string& path) {
   const int folder = retry_open(path, O_RDONLY | O_DIRECTORY);
   // Nothing can be done where a folder may be written but not read.
@@ -106,6 +107,8 @@ void write_file_atomically(const std::string& path, std::string_view bytes) {
 AtomicFile::AtomicFile(const std::string& path) : path_(path), target_(resolve(path)) {
   struct stat status {};
   const bool exists = ::stat(target_.c_str(), &status) == 0;
+  // The temporary file has a short name.
+  if (!exists && errno == ENAMETOOLONG) throw_file_error(path_, "cannot write", errno);
   if (exists && !S_ISREG(status.st_mode)) throw_not_regular(path_);
   TemporaryFile file = make_temporary_file(target_, folder_of(target_));
   if (file.descriptor < 0) throw_file_error(path_, "cannot write", errno);

@@ -62,7 +62,7 @@ int dispatch(const std::vector<std::string>& words) {
     print_usage(std::cerr);
     return kExitWrongArgument;
   }
-  if (words[0] == "--help" || words[0] == "help") {
+  if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
     print_usage(std::cout);
     return kExitDone;
   }

@@ -2,8 +2,10 @@
 #include <filesystem>
 #include <iostream>
 #include <set>
+#include <system_error>
 
 #include <fmt/core.h>
+#include <keel/core/base/file.h>
 #include <keel/core/base/printable.h>
 #include <keel/core/tensor/npy.h>
 #include <keel/keel.h>
@@ -82,10 +84,11 @@ int run_run(const std::vector<std::string>& words) {
     return kExitDone;
   }
   const std::filesystem::path folder = line.text("output-dir").value_or(".");
-  if (!std::filesystem::is_directory(folder)) {
+  if (std::error_code unknown;
+      std::filesystem::exists(folder, unknown) && !std::filesystem::is_directory(folder, unknown)) {
     throw keel::Error({.op = "--output-dir",
-                       .message = "there is no folder " + folder.string(),
-                       .fix = "make it first",
+                       .expected = "a folder",
+                       .got = folder.string() + ", which is none",
                        .kind = keel::ErrorKind::kInvalidArgument});
   }
   const auto inputs = named_tensors("--input", line.texts("input"));
@@ -117,6 +120,7 @@ int run_run(const std::vector<std::string>& words) {
       throw keel::Error({.op = weights_path(line.subject()), .message = keel::describe(match)});
   }
   const std::vector<keel::Tensor> results = session.run(fetches, feeds);
+  keel::make_folder(folder.string());
   for (size_t i = 0; i < results.size(); ++i) {
     const auto path = (folder / file_name(model.outputs[i].first)).string();
     keel::write_npy(path, results[i]);

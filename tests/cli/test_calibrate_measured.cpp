@@ -272,4 +272,21 @@ TEST_CASE("calibrate: wrong flags and wrong tables are refused and nothing is wr
   }
 }
 
+TEST_CASE("calibrate: a device has several names") {
+  for (const char* const device : {"910b1", "Ascend910B1", "ascend910b1"}) {
+    const std::string name = device;
+    CAPTURE(name);
+    const Table table(name +
+                      ",a,Add,30,10.5,\"\"\"1024,512;1024,512\"\"\",FLOAT;FLOAT,ND;ND,\"1024,"
+                      "512\",FLOAT,ND\n");
+    const ToolResult result = run_tool({"calibrate", "--measured", table.path("op_summary_0.csv")});
+    CHECK_MESSAGE(result.exit_code == 0, result.err);
+    CHECK(contains(result.out, "ascend910b1"));
+  }
+  const Table other("920x,a,Add,30,10.5,\"4;4\",FLOAT;FLOAT,ND;ND,\"4\",FLOAT,ND\n");
+  const ToolResult refused = run_tool({"calibrate", "--measured", other.path("op_summary_0.csv")});
+  CHECK(refused.exit_code == 1);
+  CHECK(contains(refused.err, "ascend910b1"));
+}
+
 TEST_SUITE_END();

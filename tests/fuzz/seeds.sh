@@ -43,8 +43,8 @@ printf 'a,b,label\n1,2.5,0\n-3,nan,1\n' > "$out/csv/table"
 printf '"a ""b""","c\nd"\r\n1,inf\r\n' > "$out/csv/quotes"
 printf '1\n2\n3' > "$out/csv/column"
 
-"$keel" export --load "$out/safetensors/saved" --out "$out/onnx/model"
-"$keel" export --load "$out/safetensors/saved" --out "$out/onnx/gradient" --train --batch 2
+"$keel" export --load "$out/safetensors/saved" --out "$out/onnx/model.onnx"
+"$keel" export --load "$out/safetensors/saved" --out "$out/onnx/gradient.onnx" --train --batch 2
 
 # A frozen graph, as text and in the wire form; one that trains, with its variable; calls of functions.
 cat > "$out/graphdef/frozen.pbtxt" <<'END'

@@ -32,6 +32,10 @@ class CsvTable {
     if (!unknown && bytes > budget) throw over_read_budget(path, "table", budget);
     rows_ = parse_csv(read_file(path, budget), path);
     if (rows_.empty()) throw Error({.op = path, .message = "is empty"});
+    if (rows_.size() == 1)
+      throw Error({.op = path,
+                   .message = "has no line behind that of the names: it was cut short",
+                   .fix = "write the profile anew"});
     for (size_t i = 0; i < rows_[0].size(); ++i) columns_[rows_[0][i]] = i;
   }
 
@@ -45,7 +49,8 @@ class CsvTable {
     return rows_[row + 1][it->second];
   }
   double number(size_t row, const std::string& column) const {
-    return parse_in_file(path_, [&] { return parse_number(text(row, column), column); });
+    const std::string& cell = text(row, column);
+    return parse_in_file(path_, [&] { return parse_number(cell, column); });
   }
 
  private:
@@ -164,6 +169,10 @@ std::string table_of(const std::string& directory) {
   };
   const bool steps = is_there(kSteps), launches = is_there(kLaunches);
   if (!steps && !launches) {
+    std::error_code failure;
+    std::filesystem::directory_iterator(directory, failure);
+    if (failure && failure != std::errc::no_such_file_or_directory)
+      throw Error({.op = directory, .message = "cannot be listed: " + failure.message()});
     throw Error({.op = directory,
                  .message = "holds no profile: neither " + std::string(kSteps) + " nor " +
                             kLaunches + " is there",
@@ -173,11 +182,11 @@ std::string table_of(const std::string& directory) {
   if (steps)
     text += steps_text(CsvTable(path(kSteps)));
   else
-    text += std::string(kSteps) + ": not written, as training_trace was off\n";
+    text += std::string(kSteps) + ": not written, as where training_trace is off, or lost\n";
   if (launches)
     text += launches_text(CsvTable(path(kLaunches)));
   else
-    text += "\n" + std::string(kLaunches) + ": not written, as task_trace was off\n";
+    text += "\n" + std::string(kLaunches) + ": not written, as where task_trace is off, or lost\n";
   if (is_there(kAdvice)) text += "\n" + read_file(path(kAdvice), kMostAdviceBytes);
   return text;
 }

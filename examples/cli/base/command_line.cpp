@@ -144,8 +144,12 @@ void CommandLine::parse_flags(const std::vector<std::string>& words) {
     for (const std::string& word : result.unmatched()) {
       const std::string flag = word.substr(0, word.find('='));
       if (word.rfind('-', 0) == 0)
-        fail(flag, "there is no such flag", keel::did_you_mean(flag, names));
-      if (!several_subjects_) fail("'" + word + "'", "is not a flag; flags begin with --");
+        fail(flag, "there is no such flag",
+             flag == "-h" ? "--help lists the flags" : keel::did_you_mean(flag, names));
+      if (subject_kind_.empty()) fail("'" + word + "'", "is not a flag; flags begin with --");
+      if (!several_subjects_ && !subjects_.empty())
+        fail("'" + word + "'", "is one more " + subject_kind_ + ", behind '" + subjects_[0] + "'",
+             "give one at a time; flags begin with --");
       subjects_.push_back(word);
     }
     for (const DeclaredFlag& flag : flags_) {

@@ -43,6 +43,7 @@ keel::LabelledSplits load_folder(const std::string& folder) {
   if (mnist) return keel::load_mnist(folder);
   std::error_code failure;
   const bool is_folder = std::filesystem::is_directory(folder, failure);
+  if (is_folder) std::filesystem::directory_iterator(folder, failure);  // may it be listed?
   throw keel::Error(
       {.op = folder,
        .message = failure     ? failure.message()

@@ -1,6 +1,10 @@
+#include <algorithm>
+#include <cctype>
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include <fmt/core.h>
 #include <keel/backends/npu/cost/calibrate.h>
@@ -27,13 +31,17 @@ std::shared_ptr<const Preset> preset_of(const std::optional<std::string>& asked,
                                         const std::string& device) {
   if (asked) return std::make_shared<const Preset>(keel::npu::load_preset(*asked));
   if (device.empty()) return keel::npu::default_preset();
-  const std::string name = "ascend" + device;
-  for (const std::string& known : keel::npu::preset_names()) {
-    if (known == name) return std::make_shared<const Preset>(keel::npu::load_preset(name));
-  }
+  // "910b1", "Ascend910B1" and the preset's own name are one device.
+  std::string name = device;
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (!name.starts_with("ascend")) name = "ascend" + name;
+  const std::vector<std::string> presets = keel::npu::preset_names();
+  if (std::find(presets.begin(), presets.end(), name) != presets.end())
+    return std::make_shared<const Preset>(keel::npu::load_preset(name));
   throw keel::Error({.op = "--measured",
                      .argument = "Device",
-                     .expected = "a device with a preset of its name",
+                     .expected = "a device with a preset of its name: " + alternatives(presets),
                      .got = device,
                      .fix = "name a preset for all rows with --preset"});
 }

@@ -51,6 +51,15 @@ auto named(const char* flag, Action action) {
   }
 }
 
+// The first number in a file's name; nothing where there is none.
+std::optional<int64_t> number_in_name(const std::string& path) {
+  const std::string name = std::filesystem::path(path).filename().string();
+  const size_t digits = std::min(name.size(), name.find_first_of("0123456789"));
+  int64_t number = 0;
+  const auto read = std::from_chars(name.data() + digits, name.data() + name.size(), number);
+  return read.ec == std::errc() ? std::optional(number) : std::nullopt;
+}
+
 }  // namespace
 
 void declare_checkpoint_flags(CommandLine& line) {
@@ -98,13 +107,24 @@ void require_no_checkpoint(const CheckpointFlags& flags, const NamedFile& output
   }
   // One that this training may write yet: if the number in the output's name is a step, the folder
   // has the same path for it.
-  const std::string name = std::filesystem::path(output.path).filename().string();
-  const size_t digits = std::min(name.size(), name.find_first_of("0123456789"));
-  int64_t step = 0;
-  if (std::from_chars(name.data() + digits, name.data() + name.size(), step).ec == std::errc())
-    checkpoints.push_back(keel::checkpoint_path(flags.folder, step));
+  if (const auto step = number_in_name(output.path))
+    checkpoints.push_back(keel::checkpoint_path(flags.folder, *step));
   for (const std::string& path : checkpoints)
     require_distinct({{"--checkpoint", path}, output}, {});
+}
+
+void require_no_name_of_checkpoint(const NamedFile& output) {
+  const auto step = number_in_name(output.path);
+  const auto name_of = [](const std::string& path) {
+    return std::filesystem::path(path).filename();
+  };
+  if (!step || name_of(keel::checkpoint_path(".", *step)) != name_of(output.path)) return;
+  throw keel::Error({.op = output.flag,
+                     .argument = output.path,
+                     .message = "is the name of a checkpoint, and would say that it is of step " +
+                                std::to_string(*step),
+                     .fix = "give it a name of its own",
+                     .kind = keel::ErrorKind::kInvalidArgument});
 }
 
 void prepare_checkpoint_folder(const CheckpointFlags& flags,

@@ -32,6 +32,9 @@ keel::CheckpointOptions checkpoint_options(const CheckpointFlags& flags, int64_t
 // Throws keel::Error where the output is a file of the folder that is a checkpoint, or may become
 // one.
 void require_no_checkpoint(const CheckpointFlags& flags, const NamedFile& output);
+// Throws keel::Error for a name that checkpoints have in any folder: the file would be taken for
+// the one of the step in it.
+void require_no_name_of_checkpoint(const NamedFile& output);
 
 // Makes the folder. Throws keel::Error where it cannot be written to, or holds the checkpoints of
 // another training than the one that is resumed.

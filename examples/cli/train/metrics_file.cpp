@@ -125,7 +125,7 @@ MetricsFile::MetricsFile(const std::string& path, int64_t steps_done, MetricsFil
   }
 }
 
-MetricsFile::~MetricsFile() { close(); }
+MetricsFile::~MetricsFile() { end(); }
 
 void MetricsFile::open(int64_t steps_done) {
   // Opening a pipe without O_NONBLOCK would wait for its reader.
@@ -140,17 +140,24 @@ void MetricsFile::open(int64_t steps_done) {
   regular_ = S_ISREG(status.st_mode);
   if (!regular_) return;
   lock();
-  cut_behind(steps_done);
+  find_end(steps_done);
 }
 
-void MetricsFile::cut_behind(int64_t steps_done) {
+void MetricsFile::find_end(int64_t steps_done) {
   const KeptLines kept = steps_done > 0 ? kept_lines(path_, steps_done) : KeptLines{};
-  if (retry([&] { return ::ftruncate(descriptor_, kept.bytes); }) != 0)
-    throw metrics_error(path_, "cannot be cut: " + reason(errno));
-  if (kept.lacks_end) lines_ = "\n";
-  handed_over_ = static_cast<int64_t>(lines_.size());
+  kept_bytes_ = kept.bytes;
+  lacks_newline_ = kept.lacks_end;
   lines_taken_out_ = kept.taken_out;
   lacks_last_step_ = kept.bytes > 0 && !kept.complete;
+}
+
+// False where it cannot be cut.
+bool MetricsFile::cut() {
+  if (!kept_bytes_) return true;
+  const off_t bytes = *std::exchange(kept_bytes_, std::nullopt);
+  if (retry([&] { return ::ftruncate(descriptor_, bytes); }) == 0) return true;
+  fail(errno);
+  return false;
 }
 
 void MetricsFile::lock() const {
@@ -198,15 +205,21 @@ void MetricsFile::sync() {
 
 void MetricsFile::close() {
   if (!writer_.joinable()) return;
+  through_ = true;
+  // A file system over the network may tell of a full disk only now.
+  if (end() != 0 && errno != EINTR && !failed_) fail(errno);
+}
+
+// Returns what closing the file gave.
+int MetricsFile::end() {
+  if (!writer_.joinable()) return 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     closing_ = true;
   }
   changed_.notify_all();
   writer_.join();
-  const int closed = ::close(std::exchange(descriptor_, -1));
-  // A file system over the network may tell of a full disk only now.
-  if (closed != 0 && errno != EINTR && !failed_) fail(errno);
+  return ::close(std::exchange(descriptor_, -1));
 }
 
 void MetricsFile::run() {
@@ -218,7 +231,7 @@ void MetricsFile::run() {
     std::string lines;
     lines.swap(lines_);
     lock.unlock();
-    const bool written = lines.empty() || write_whole(lines);
+    const bool written = put(lines, last);
     lock.lock();
     written_ += static_cast<int64_t>(lines.size());
     if (!written) {
@@ -228,6 +241,14 @@ void MetricsFile::run() {
     changed_.notify_all();
     if (!written || last) return;
   }
+}
+
+// Cuts the file for its first lines, and at the end of a training that is through. False where
+// that, or a write, fails.
+bool MetricsFile::put(const std::string& lines, bool last) {
+  if (lines.empty()) return !last || !through_ || cut();
+  const bool ends_a_line = kept_bytes_ && lacks_newline_;
+  return cut() && write_whole(ends_a_line ? "\n" + lines : lines);
 }
 
 // A regular file never keeps a part of a line.

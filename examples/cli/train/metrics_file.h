@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -28,15 +29,17 @@ struct MetricsFileEvents {
 class MetricsFile {
  public:
   // No path: nothing is written. A file that is there keeps its lines up to that of the step
-  // `steps_done`, or to the first of a later one, and loses the rest: 0 empties it, and a training
-  // that is resumed goes on in it as if it had been saved there at that step. Throws keel::Error
-  // where it cannot be opened, where another process writes it, and for a pipe that nobody reads.
+  // `steps_done`, or to the first of a later one, and loses the rest when the first line is
+  // written, or by close(): 0 empties it, and a training that is resumed goes on in it as if it had
+  // been saved there at that step. One that fails before its first step leaves it alone. Throws
+  // keel::Error where it cannot be opened, where another process writes it, and for a pipe that
+  // nobody reads.
   MetricsFile(const std::string& path, int64_t steps_done, MetricsFileEvents events);
   ~MetricsFile();
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
 
-  // Lines behind that of `steps_done` that a resumed training has taken out.
+  // Lines behind that of `steps_done` that a resumed training takes out.
   int64_t lines_taken_out() const noexcept { return lines_taken_out_; }
   // Says whether a resumed training goes on in lines without that of `steps_done`: some are
   // missing.
@@ -55,7 +58,10 @@ class MetricsFile {
 
  private:
   void open(int64_t steps_done);
-  void cut_behind(int64_t steps_done);
+  void find_end(int64_t steps_done);
+  bool cut();
+  bool put(const std::string& lines, bool last);
+  int end();
   void lock() const;
   void run();
   bool write_whole(const std::string& lines);
@@ -66,6 +72,8 @@ class MetricsFile {
   const MetricsFileEvents events_;
   int descriptor_ = -1;
   bool regular_ = false;
+  std::optional<int64_t> kept_bytes_;  // where the file is to be cut; nothing: it has been
+  bool lacks_newline_ = false;         // behind those
   int64_t lines_taken_out_ = 0;
   bool lacks_last_step_ = false;
 
@@ -75,6 +83,7 @@ class MetricsFile {
   // Bytes, from the beginning: those handed over, those written, and those that sync() waits for.
   int64_t handed_over_ = 0, written_ = 0, awaited_ = 0;
   bool closing_ = false;
+  bool through_ = false;  // closed by close(), not by an error
   bool failed_ = false;
   std::thread writer_;
 };

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
-#include <filesystem>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -22,7 +21,6 @@
 
 #include "cli/base/command_line.h"
 #include "cli/base/commands.h"
-#include "cli/base/output_files.h"
 #include "cli/base/ranks.h"
 #include "cli/model/evaluation.h"
 #include "cli/model/finite_states.h"
@@ -41,21 +39,12 @@
 #include "cli/train/stop_signals.h"
 #include "cli/train/summary.h"
 #include "cli/train/train_options.h"
+#include "cli/train/train_outputs.h"
 #include "cli/train/training_feed.h"
 #include "cli/train/training_profile.h"
 
 namespace keel_cli {
 namespace {
-
-void require_writable_files(const TrainFlags& flags) {
-  require_writable("--summary", flags.summary);
-  require_writable("--save", flags.save);
-  require_writable("--save-best", flags.judging.save_best);
-  // Written line by line: pipes and devices will do.
-  std::error_code unknown;
-  if (!std::filesystem::is_other(flags.metrics, unknown))
-    require_writable("--metrics", flags.metrics);
-}
 
 // Once there are steps behind a training, no error takes them away: each is told of at once, the
 // rest that was asked for is still done, and the command fails in the end.
@@ -72,7 +61,7 @@ class TrainRun {
     if (!flags.init.empty()) init_.emplace("--init", flags.init);
     if (init_ && !flags.allow_non_finite)
       init_->require_finite("take an older file, or add --allow-non-finite");
-    task_ = flags.task->make(flags.data, flags.label);
+    make_task(flags);
     outcome_.data = task_->origin();
     const keel::Dataset items = task_->training_items();
     const int64_t aside = flags.judging.validation;
@@ -135,7 +124,6 @@ class TrainRun {
     std::string forgotten;
     if (flags_.resume)
       forgotten = judge.resume_best(flags_.resume->metadata(), flags_.resume->path());
-    // It cuts what is in the file, so all that may fail before the first step comes first.
     MetricsFile metrics(flags_.is_first_rank() ? flags_.metrics : "", /*steps_done=*/session.step(),
                         {.on_failure = [&](const keel::Error& error) { notices_.report(error); },
                          .on_closed_pipe =
@@ -162,6 +150,21 @@ class TrainRun {
   }
 
  private:
+  // Data that a resumed file names may have been moved.
+  void make_task(const TrainFlags& flags) {
+    try {
+      task_ = flags.task->make(flags.data, flags.label);
+    } catch (const keel::Error& error) {
+      if (!flags.resume || flags.data != flags.resume->at("data")) throw;
+      throw keel::Error(
+          {.op = "--resume",
+           .argument = flags.resume->path(),
+           .message = std::string("was trained on data that are not read: ") + error.what(),
+           .fix = "say with --data where they are now",
+           .kind = error.info().kind});
+    }
+  }
+
   // Makes the model and its update; what it begins with may be loaded into `states_of_model_`.
   TrainingUpdate build() {
     model_ = flags_.own_update() ? task_->build_with_own_update(graph_) : task_->build(graph_);
@@ -336,7 +339,9 @@ class TrainRun {
          .expected = fmt::format("at least the {} steps that {} has behind it: they count from the "
                                  "beginning",
                                  saved.step(), saved.path()),
-         .got = std::to_string(total_steps_)});
+         .got = flags_.steps ? std::to_string(total_steps_)
+                             : fmt::format("{}, which are {} steps", *flags_.epochs, total_steps_),
+         .fix = "give more with --steps or --epochs"});
   }
 
   void fit(keel::Trainer& trainer, Judge& judge, MetricsFile& metrics, Progress& progress,
@@ -500,7 +505,8 @@ class TrainRun {
     if (outcome_.non_finite_state && !flags_.allow_non_finite)
       require_no_finite_file(flags_.save, *outcome_.non_finite_state);
     std::optional<keel::ValidationBest> best = outcome_.report.best;
-    if (best && outcome_.report.kept_best) best->since = 0;
+    if (best && outcome_.report.kept_best)
+      best = keel::ValidationBest{.value = best->value, .step = best->step, .last = best->value};
     trainer.save(flags_.save, metadata(best));
   }
 

@@ -9,13 +9,12 @@
 
 #include <fmt/ranges.h>
 #include <keel/backends/npu/options.h>
-#include <keel/backends/npu/profile/profile.h>
 #include <keel/core/group/group.h>
 
 #include "cli/base/environment_table.h"
-#include "cli/base/output_files.h"
 #include "cli/base/pass_flags.h"
 #include "cli/train/flag_reader.h"
+#include "cli/train/train_outputs.h"
 
 namespace keel_cli {
 namespace {
@@ -41,6 +40,17 @@ void require_npu(const CommandLine& line, const TrainFlags& flags, const std::st
                      .kind = keel::ErrorKind::kInvalidArgument});
 }
 
+std::shared_ptr<const TaskKind> task_of_resumed_file(const std::string& model,
+                                                     const std::string& path) {
+  try {
+    return find_task_kind(model);
+  } catch (const keel::Error& error) {
+    throw keel::Error({.op = "--resume: " + path,
+                       .message = error.what(),
+                       .fix = "say with --model FILE where its model is now"});
+  }
+}
+
 // A resumed file decides where there is one: a flag may only say the same.
 std::shared_ptr<const TaskKind> read_task(const CommandLine& line,
                                           const std::optional<SavedRun>& resume) {
@@ -51,7 +61,8 @@ std::shared_ptr<const TaskKind> read_task(const CommandLine& line,
   const bool of_file = is_model_file(name);
   if (!of_file) name = resume->choice("model", task_names());
   if (!of_file || (given && !is_model_file(*given))) resume->require_same("model", given);
-  auto task = find_task_kind(given.value_or(name));
+  auto task = given || !of_file ? find_task_kind(given.value_or(name))
+                                : task_of_resumed_file(name, resume->path());
   if (task->model)
     require_same_model_file(*task->model, resume->find("model_sha256"), resume->path());
   return task;
@@ -239,46 +250,6 @@ void read_npu_flags(const CommandLine& line, TrainFlags& flags) {
   for (const char* flag : {"preset", "block-dim"}) require_npu(line, flags, flag);
   flags.preset = line.text("preset").value_or("");
   flags.block_dim = line.integer("block-dim", 1, kMostCount);
-}
-
-// No file that is written may be another one, or one that is read.
-void require_own_files(const CommandLine& line, const TrainFlags& flags, const std::string& data) {
-  const auto resume = flags.resume ? flags.resume->path() : line.text("resume").value_or("");
-  const auto init = line.text("init").value_or("");
-  if (!init.empty() && !resume.empty()) {
-    throw keel::Error({.op = "--init",
-                       .message = "--resume is given as well, which takes all states",
-                       .fix = "give one of the two",
-                       .kind = keel::ErrorKind::kInvalidArgument});
-  }
-  if (line.has("replace") && (resume.empty() || flags.save.empty())) {
-    throw keel::Error({.op = "--replace",
-                       .message = "is about a file that is both resumed and saved",
-                       .fix = "give --resume and --save, or drop it",
-                       .kind = keel::ErrorKind::kInvalidArgument});
-  }
-  std::vector<NamedFile> outputs = {{"--metrics", flags.metrics},
-                                    {"--summary", flags.summary},
-                                    {"--save-best", line.text("save-best").value_or("")}};
-  const ProfileFlags& profile = flags.profile;
-  if (!profile.folder.empty()) {
-    for (const std::string& path : keel::npu::profile_files(profile.folder, profile.options))
-      outputs.push_back({"--profile", path});
-  }
-  // --save replaces its file at once and whole, so the one that is resumed may be meant.
-  if (line.has("replace")) require_distinct(outputs, {{"--resume", resume}});
-  outputs.push_back({"--save", flags.save});
-  if (!line.has("replace")) require_distinct(outputs, {{"--resume", resume}});
-  std::vector<NamedFile> with_folder = outputs;
-  with_folder.push_back({"--checkpoint", line.text("checkpoint").value_or("")});
-  require_distinct(with_folder, {});
-  for (const NamedFile& output : outputs) require_no_checkpoint(flags.checkpoint, output);
-  std::vector<NamedFile> inputs = data_files(data);
-  inputs.push_back({"--init", init});
-  const auto saved_model = flags.resume ? flags.resume->find("model") : std::nullopt;
-  for (NamedFile& file : model_files(line.text("model").value_or(saved_model.value_or(""))))
-    inputs.push_back(std::move(file));
-  require_distinct(outputs, inputs);
 }
 
 // They decide the last bits, so a resumed training goes on with as many.
