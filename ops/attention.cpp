@@ -124,7 +124,7 @@ Shape infer_scores(const InferContext& c, size_t mask_input) {
   bool fits = both && both->rank() == scores.rank();
   // Sizes that are unknown are looked at when the step is compiled.
   for (size_t i = 0; fits && i < scores.rank(); ++i)
-    fits = scores[i] < 0 || (*both)[i] == scores[i];
+    fits = scores[i] < 0 || (*both)[i] < 0 || (*both)[i] == scores[i];
   if (mask.dtype != boolean || !fits) {
     c.fail("mask", "bool of a shape that broadcasts to the scores' " + to_string(scores),
            to_string(mask));

@@ -119,8 +119,8 @@ int run_run(const std::vector<std::string>& words) {
     if (!match.complete())
       throw keel::Error({.op = weights_path(line.subject()), .message = keel::describe(match)});
   }
-  const std::vector<keel::Tensor> results = session.run(fetches, feeds);
   keel::make_folder(folder.string());
+  const std::vector<keel::Tensor> results = session.run(fetches, feeds);
   for (size_t i = 0; i < results.size(); ++i) {
     const auto path = (folder / file_name(model.outputs[i].first)).string();
     keel::write_npy(path, results[i]);

@@ -115,8 +115,10 @@ void require_path_within(Graph& graph, const Value& loss, const Value& x,
          .fix =
              graph.always_runs()
                  ? "make a loop variable of it, as what no turn of a loop of known turns changes "
-                   "is computed before the loop, or take the gradient outside of the loop"
-                 : "compute that in the body, too, or take the gradient outside of it",
+                   "is computed before the loop, take the gradient outside of the loop, or cut "
+                   "the path with stop_gradient"
+                 : "compute that in the body, too, take the gradient outside of it, or cut the "
+                   "path with stop_gradient",
          .site = site});
   }
 }

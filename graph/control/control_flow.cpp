@@ -14,7 +14,8 @@ Error control_error(const char* op, const std::string& argument, const std::stri
   return Error({.op = op, .argument = argument, .expected = expected, .got = got, .site = site});
 }
 
-// The first one is the iteration count.
+// Makes the loop variables. The first of the outer values is the iteration count, which has its
+// input already.
 Values body_variables(Graph& body, const Values& outer) {
   Values variables;
   for (size_t i = 1; i < outer.size(); ++i) {
@@ -24,7 +25,7 @@ Values body_variables(Graph& body, const Values& outer) {
   return variables;
 }
 
-// The operands of a branch: other names for the values themselves.
+// Returns what a branch gets for its operands, which stands for the values themselves.
 Values captured_in(Graph& body, const Values& outer) {
   Values captured;
   for (const Value& v : outer) captured.push_back(body.capture(v));

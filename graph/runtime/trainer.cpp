@@ -370,14 +370,16 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
     if (done > 0) {
       if (validation.due(step, target) && validation.measure(session, cursor_, report))
         report.stopped_early = true;
-      const bool best = is_best(report, step);
       run_hooks(options, step, report);
       if (hooked && numerics.on()) numerics.begin(cursor_);
-      // A hook may have run an update, too: then the states are others than were measured.
+      // A hook may have run steps, too: then the states are others than were measured.
       const int64_t by_hooks = session_.step() - step;
       steps_of_hooks_ += by_hooks;
       step += by_hooks;
-      checkpoints.after(step, best && by_hooks == 0);
+      if (by_hooks != 0 && step >= target && agreement_ == nullptr &&
+          validation.has_not_measured(step))
+        validation.measure_last(session, cursor_, report);
+      checkpoints.after(step, is_best(report, step));
     }
     if (others_know_) break;
   }

@@ -35,7 +35,7 @@ struct SavedStates;
 
 // Called between launches, with the number of steps done so far (keel/step), or with the number of
 // epochs: the session may be used, and LoopControl::kStop ends the training. Steps that a hook runs
-// by the session count as any in keel/step, so the fit does fewer.
+// by the session count as any in keel/step: the fit does fewer, and skips what is due behind one.
 using TrainHook = Hook<int64_t>;
 
 struct EveryNSteps {

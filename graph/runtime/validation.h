@@ -46,7 +46,8 @@ struct ValidationOptions {
   bool keep_best = false;
   // The best before this fit, to be beaten. keep_best can keep it where fit() begins at its step,
   // and where the folder of checkpoints has its file (CheckpointOptions::keep_best). A training
-  // that it has ended already, by its patience or its target, does no further step.
+  // that it has ended already, by its patience or its target, does no further step; to go on
+  // from the states of the best, give it with `since` 0.
   std::optional<ValidationBest> best_before{};
   // After each; LoopControl::kStop ends the training.
   Hook<const ValidationResult&> on_result = {};

@@ -21,11 +21,13 @@ Value first_part(const Value& input, int64_t parts, CallSite site) {
 
 // The loss computed from parts in place of the inputs. What was built for the rows of the whole
 // batch, a loop's variables or a shape, may not take fewer.
-Value loss_from(Value loss, const Replacements& parts, CallSite site) {
+Value loss_from(Value loss, const std::vector<BatchPart>& batch, CallSite site) {
+  Replacements replaced;
+  for (const auto& [input, part] : batch) replaced.emplace(input, part);
   try {
-    return computed_from(loss, parts);
+    return computed_from(loss, std::move(replaced));
   } catch (const Error& error) {
-    for (const auto& [input, part] : parts) {
+    for (const auto& [input, part] : batch) {
       if (input.shape()[0] < 0) continue;
       throw Error({.op = "data_parallel",
                    .argument = "input '" + name_of(input.node()) + "'",
@@ -34,7 +36,8 @@ Value loss_from(Value loss, const Replacements& parts, CallSite site) {
                    .got = to_string(input.type()) + made_at(input) + ": " + error.what(),
                    .fix = "make the first dimension of the batch's inputs -1, or train with one "
                           "micro-shard for each rank",
-                   .site = site});
+                   .site = site,
+                   .kind = error.info().kind});
     }
     throw;
   }
@@ -46,15 +49,13 @@ LossOfPart loss_of_part(Value loss, int64_t parts, CallSite site) {
   Graph& graph = loss.graph();
   const std::vector<bool> under = nodes_under(loss);
   LossOfPart result{loss, {}};
-  Replacements replaced;
   for (const Value& input : Values(graph.inputs())) {
     const bool has_rows = input.shape().rank() > 0;
     if (!has_rows || input.node_id() >= under.size() || !under[input.node_id()]) continue;
     const Value part = parts == 1 ? input : first_part(input, parts, site);
     result.batch.push_back({input, part});
-    if (parts > 1) replaced.emplace(input, part);
   }
-  if (!replaced.empty()) result.loss = loss_from(loss, replaced, site);
+  if (parts > 1 && !result.batch.empty()) result.loss = loss_from(loss, result.batch, site);
   return result;
 }
 

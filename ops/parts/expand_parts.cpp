@@ -222,19 +222,22 @@ class Expansion {
   std::string first_apart_;
 };
 
-// What has other rows than the batch would be cut, too, and each part computed from a piece of it.
+// An input of other rows would be cut like the batch, and each part computed from a piece of it.
 void require_equal_rows(const std::vector<BatchPart>& batch, int64_t parts, CallSite site) {
   if (parts == 1) return;
+  const auto described_as = [](const Value& input) {
+    return full_name(input.node()) + " " + to_string(input.type());
+  };
   for (const BatchPart& pair : batch) {
-    const Value& first = batch[0].whole;
-    if (pair.whole.shape()[0] == first.shape()[0]) continue;
+    const Value &first = batch[0].whole, &other = pair.whole;
+    if (other.shape()[0] == first.shape()[0]) continue;
     throw Error({.op = "micro-shards",
-                 .argument = full_name(pair.whole.node()),
-                 .expected = "the " + std::to_string(first.shape()[0]) + " rows of " +
-                             full_name(first.node()) + ", as each part of the batch has its rows",
-                 .got = to_string(pair.whole.type()),
-                 .fix = "make what is the same for all rows a state or a constant, or train with "
-                        "one micro-shard for each rank",
+                 .expected =
+                     "inputs with one first axis, the rows of the batch, of which each part "
+                     "has its own",
+                 .got = described_as(first) + " and " + described_as(other),
+                 .fix = "give rows that belong together in one first axis, and reshape in the "
+                        "graph; make what is the same for all rows a state or a constant",
                  .site = site});
   }
 }

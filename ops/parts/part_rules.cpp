@@ -140,7 +140,7 @@ MaybeRule slice_rule(const PartNode& p) {
   // A begin that counts from the end would be another row of the whole.
   if (axis < a.begin.size()) a.begin[axis] = 0;
   if (axis < a.end.size()) a.end[axis] = kToEnd;
-  // Of one row any stride takes it.
+  // Any stride takes a single row whole.
   if (axis < a.strides.size()) a.strides[axis] = 1;
   return same_op(p, {axis}, axis, Attributes::of(a));
 }
@@ -372,7 +372,7 @@ std::optional<Value> repeated_along(const Value& value, size_t axis, int64_t par
     inputs.push_back(*longer);
   }
   const Value made = value.graph().add(node.op(), inputs, node.attributes(), node.site()).output();
-  // Of parts of one row no operand reaches along the axis.
+  // No operand reaches along the axis where a part has one row.
   const Shape longer = shape.with_dim(axis, shape[axis] * parts);
   return made.shape() == longer ? made : broadcast_to(made, longer, node.site());
 }

@@ -68,6 +68,20 @@ TEST_CASE("steps that a hook runs count as any") {
   CHECK(report.updates_applied == 21);
 }
 
+TEST_CASE("a training whose last step a hook runs is judged behind it") {
+  Followed toy;
+  int measured = 0;
+  const auto hook = [&](int64_t) { toy.session.run(toy.other, Values{}); };
+  const TrainReport report =
+      toy.trainer.fit({.steps = 20,
+                       .every_n_steps = {{19, hook}},
+                       .validation = ValidationOptions{.measure = [&] { return ++measured; },
+                                                       .every_n_steps = 99}});
+  CHECK(measured == 1);
+  REQUIRE(report.best);
+  CHECK(report.best->step == 20);
+}
+
 TEST_CASE("what is not finite behind a hook's write is found in the step that read it") {
   Followed toy;
   const auto spoil = [&](int64_t step) {

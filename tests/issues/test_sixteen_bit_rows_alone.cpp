@@ -43,6 +43,11 @@ TEST_CASE("a mask of known size goes with queries of unknown size") {
   Session session(g, device("cpu"));
   CHECK(session.run(y, feeds(3)).shape() == Shape{2, 3, 4});
   CHECK(keel_test::contains(keel_test::error_of([&] { session.run(y, feeds(2)); }), "mask"));
+  const Value one = g.input("one", f32, {2, 1, 4}), open = g.input("open", boolean, {-1, 5});
+  const Feeds of_one = {{one, Tensor::full(f32, {2, 1, 4}, 1)},
+                        {k, Tensor::full(f32, {2, 5, 4}, 1)},
+                        {open, Tensor::full(boolean, {1, 5}, 1)}};
+  CHECK(session.run(attention(one, k, k, {.mask = open}), of_one).shape() == Shape{2, 1, 4});
   const Value other = g.input("other", f32, {2, 2, 4});
   CHECK(keel_test::contains(keel_test::error_of([&] { attention(other, k, k, {.mask = mask}); }),
                             "mask"));

@@ -33,8 +33,8 @@ class CommandLine {
   void add(const std::string& name, const std::string& value, const std::string& help);
   // A flag with a value that may be given several times; the help says so. Read by texts().
   void add_repeated(const std::string& name, const std::string& value, const std::string& help);
-  // What the command works on, its first word: `what` it is ("file"), and `fix`, a command that has
-  // it. parse() throws keel::Error where it is missing and no help is wanted.
+  // The word that is no flag, on which the command works: `what` it is ("file"), and `fix`, a
+  // command that has it. parse() throws keel::Error where it is missing and no help is wanted.
   void add_subject(const std::string& what, const std::string& fix);
   // The same for a command that works on several: all words that belong to no flag.
   void add_subjects(const std::string& what, const std::string& fix);

@@ -203,9 +203,9 @@ void MetricsFile::sync() {
     throw metrics_error(path_, "may not outlive a power failure: " + reason(errno));
 }
 
-void MetricsFile::close() {
+void MetricsFile::close(bool through) {
   if (!writer_.joinable()) return;
-  through_ = true;
+  through_ = through;
   // A file system over the network may tell of a full disk only now.
   if (end() != 0 && errno != EINTR && !failed_) fail(errno);
 }
@@ -231,9 +231,10 @@ void MetricsFile::run() {
     std::string lines;
     lines.swap(lines_);
     lock.unlock();
-    const bool written = put(lines, last);
+    const auto count = static_cast<int64_t>(lines.size());
+    const bool written = put(std::move(lines), last);
     lock.lock();
-    written_ += static_cast<int64_t>(lines.size());
+    written_ += count;
     if (!written) {
       failed_ = true;
       lines_.clear();
@@ -245,10 +246,10 @@ void MetricsFile::run() {
 
 // Cuts the file for its first lines, and at the end of a training that is through. False where
 // that, or a write, fails.
-bool MetricsFile::put(const std::string& lines, bool last) {
+bool MetricsFile::put(std::string lines, bool last) {
   if (lines.empty()) return !last || !through_ || cut();
-  const bool ends_a_line = kept_bytes_ && lacks_newline_;
-  return cut() && write_whole(ends_a_line ? "\n" + lines : lines);
+  if (kept_bytes_ && lacks_newline_) lines.insert(0, 1, '\n');
+  return cut() && write_whole(lines);
 }
 
 // A regular file never keeps a part of a line.

@@ -53,14 +53,15 @@ class MetricsFile {
   // for a pipe or a device. Any thread, until close(). Throws keel::Error where they may not be on
   // the disk.
   void sync();
-  // Returns when every line is written, or writing has failed.
-  void close();
+  // Returns when every line is written, or writing has failed. `through`: the training was not cut
+  // short, so that a file without a new line is cut, too.
+  void close(bool through);
 
  private:
   void open(int64_t steps_done);
   void find_end(int64_t steps_done);
   bool cut();
-  bool put(const std::string& lines, bool last);
+  bool put(std::string lines, bool last);
   int end();
   void lock() const;
   void run();
@@ -83,7 +84,7 @@ class MetricsFile {
   // Bytes, from the beginning: those handed over, those written, and those that sync() waits for.
   int64_t handed_over_ = 0, written_ = 0, awaited_ = 0;
   bool closing_ = false;
-  bool through_ = false;  // closed by close(), not by an error
+  bool through_ = false;
   bool failed_ = false;
   std::thread writer_;
 };

@@ -142,7 +142,7 @@ class TrainRun {
 
     const StopSignals::Watch watch(signals, trainer);
     fit(trainer, judge, metrics, progress, signals);
-    metrics.close();
+    metrics.close(/*through=*/!outcome_.report.cancelled);
     conclude(trainer, judge, progress);
     if (group_) group_->leave();
     if (!notices_.errors().empty()) return kExitFailed;
@@ -155,7 +155,10 @@ class TrainRun {
     try {
       task_ = flags.task->make(flags.data, flags.label);
     } catch (const keel::Error& error) {
-      if (!flags.resume || flags.data != flags.resume->at("data")) throw;
+      std::error_code unknown;
+      const bool moved = flags.resume && flags.data == flags.resume->at("data") &&
+                         flags.data != kDigits && !std::filesystem::exists(flags.data, unknown);
+      if (!moved) throw;
       throw keel::Error(
           {.op = "--resume",
            .argument = flags.resume->path(),
@@ -264,8 +267,9 @@ class TrainRun {
                                 flags_.metrics, step));
     }
     if (metrics.lines_taken_out() > 0) {
-      progress.line(fmt::format("metrics: {} lines behind step {} are taken out of {}",
-                                metrics.lines_taken_out(), step, flags_.metrics));
+      progress.line(
+          fmt::format("metrics: {} lines behind step {} are taken out of {} with the next",
+                      metrics.lines_taken_out(), step, flags_.metrics));
     }
   }
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <filesystem>
 #include <limits>
 #include <sstream>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -45,9 +47,12 @@ std::shared_ptr<const TaskKind> task_of_resumed_file(const std::string& model,
   try {
     return find_task_kind(model);
   } catch (const keel::Error& error) {
+    std::error_code unknown;
+    if (std::filesystem::exists(model, unknown)) throw;
     throw keel::Error({.op = "--resume: " + path,
                        .message = error.what(),
-                       .fix = "say with --model FILE where its model is now"});
+                       .fix = "say with --model FILE where its model is now",
+                       .kind = error.info().kind});
   }
 }
 

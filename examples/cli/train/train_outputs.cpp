@@ -17,11 +17,13 @@ namespace {
 
 // Says whether the file lies in the folder of --checkpoint, which is made later.
 bool in_new_folder(const TrainFlags& flags, const std::string& file) {
+  const std::string& folder = flags.checkpoint.folder;
   std::error_code unknown;
-  const std::filesystem::path folder(flags.checkpoint.folder);
   if (folder.empty() || std::filesystem::exists(folder, unknown)) return false;
-  return (std::filesystem::path(file).parent_path() / "").lexically_normal() ==
-         (folder / "").lexically_normal();
+  const auto whole = [&](const std::filesystem::path& path) {
+    return (std::filesystem::absolute(path, unknown) / "").lexically_normal();
+  };
+  return whole(std::filesystem::path(file).parent_path()) == whole(folder);
 }
 
 }  // namespace

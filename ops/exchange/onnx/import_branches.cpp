@@ -44,8 +44,9 @@ Values conditional(NodeContext& c, const Value& condition, const Values& operand
       results[i] = select(given[0], results[i], others[i], {});
     return results;
   }
-  const std::vector<Type> then_types = c.body_types(then_body, here);
-  const std::vector<Type> else_types = c.body_types(else_body, here);
+  const std::vector<bool> fixed(here.size(), true);
+  const std::vector<Type> then_types = c.body_types(then_body, here, fixed);
+  const std::vector<Type> else_types = c.body_types(else_body, here, fixed);
   const auto branch = [&](const GraphProto& body) {
     return [&](const Values& v) {
       Values results = c.body(body, Values(v.begin() + 1, v.end()), v[0].graph({}));

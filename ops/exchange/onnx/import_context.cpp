@@ -17,7 +17,7 @@ const char* type_name(AttributeType type) {
   return number < std::size(kNames) ? kNames[number] : "of another type";
 }
 
-// What a value is in each run, where that is a constant of the graph around it, too.
+// Returns the constant that a value is, also where that is one of the graph around it.
 std::optional<Tensor> known_tensor(const Value& value) {
   const Node& node = origin_of(value).node({});
   if (!node.is(OpRole::kConstant)) return std::nullopt;
@@ -264,9 +264,12 @@ Values NodeContext::body(const GraphProto& graph, const Values& inputs, Graph& p
 
 bool NodeContext::computes_both_branches() const { return importer_.options().both_branches; }
 
-std::vector<Type> NodeContext::body_types(const GraphProto& graph, const Values& inputs) {
+std::vector<Type> NodeContext::body_types(const GraphProto& graph, const Values& inputs,
+                                          const std::vector<bool>& fixed) {
   std::vector<BodyArgument> given;
-  for (const Value& input : inputs) given.push_back({input.type({}), known_tensor(input)});
+  for (size_t i = 0; i < inputs.size(); ++i)
+    given.push_back(
+        {inputs[i].type({}), fixed[i] ? known_tensor(inputs[i]) : std::optional<Tensor>()});
   if (const auto* types = importer_.known_body_types(graph, given)) return *types;
   Graph probe(&place(), {});
   Values stand_ins;

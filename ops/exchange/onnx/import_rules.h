@@ -141,8 +141,10 @@ class NodeContext {
   Values body(const GraphProto& graph, const Values& inputs, Graph& place);
   // See ImportOptions.
   bool computes_both_branches() const;
-  // The types that body() would give for inputs like these.
-  std::vector<Type> body_types(const GraphProto& graph, const Values& inputs);
+  // The types that body() would give for inputs like these, of which those that are `fixed` are the
+  // same whenever it runs.
+  std::vector<Type> body_types(const GraphProto& graph, const Values& inputs,
+                               const std::vector<bool>& fixed);
 
   [[noreturn]] void refuse(const std::string& reason) const;
   // Throws RefusedNode for an input or attribute that nobody asked for.

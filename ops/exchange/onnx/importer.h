@@ -32,7 +32,7 @@ struct Binding {
   bool lost() const noexcept { return refused || (assumed && !known); }
 };
 
-// What a body is given for one of its inputs.
+// One value that a body is given for an input.
 struct BodyArgument {
   Type type;
   std::optional<Tensor> known;  // at import

@@ -79,8 +79,10 @@ InputFile external_file(const TensorProto& proto, const std::string& source) {
   try {
     return InputFile(path);
   } catch (const Error& error) {
+    struct stat status {};
+    const bool missing = ::stat(path.c_str(), &status) != 0;
     refuse(proto, source, std::string("external data: ") + error.what(),
-           "put that file beside the model");
+           missing ? "put that file beside the model" : "");
   }
 }
 

@@ -64,7 +64,8 @@ bool takes_array(const onnx::GraphProto& body, size_t argument, int depth = 0) {
 }
 
 // Arrays that have no shape of their elements yet get the one that the body writes.
-void shape_arrays(NodeContext& c, const onnx::GraphProto& body, Values& variables) {
+void shape_arrays(NodeContext& c, const onnx::GraphProto& body, Values& variables,
+                  const std::vector<bool>& fixed) {
   std::vector<size_t> open;
   for (size_t i = 0; i < variables.size(); ++i) {
     const Shape& shape = variables[i].shape({});
@@ -74,7 +75,7 @@ void shape_arrays(NodeContext& c, const onnx::GraphProto& body, Values& variable
   if (open.empty()) return;
   Values here;
   for (const Value& variable : variables) here.push_back(c.here(variable));
-  const std::vector<Type> types = c.body_types(body, here);
+  const std::vector<Type> types = c.body_types(body, here, fixed);
   for (const size_t i : open) {
     if (i >= types.size()) continue;
     const Shape& shape = types[i].shape;
@@ -101,15 +102,15 @@ std::vector<bool> handed_on(const onnx::GraphProto& body) {
   return mask;
 }
 
-// What the body hands on unchanged is no variable of the loop, so that constants stay constants.
+// An operand that the body hands on is no variable of the loop, so that constants stay constants.
 Values while_of(NodeContext& c) {
   const auto condition = c.graph_attribute("cond");
   const auto body = c.graph_attribute("body");
   Values operands = operands_from(c, 0);
-  shape_arrays(c, *body, operands);
   if (operands.empty()) c.refuse("it has no variables");
   std::vector<bool> fixed = handed_on(*body);
   fixed.resize(operands.size());
+  shape_arrays(c, *body, operands, fixed);
   if (std::find(fixed.begin(), fixed.end(), false) == fixed.end()) fixed[0] = false;
   std::vector<Operand> first;
   for (size_t i = 0; i < operands.size(); ++i)

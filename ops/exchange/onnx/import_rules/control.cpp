@@ -150,7 +150,7 @@ Values loop(NodeContext& c) {
   if (scans != 0) {
     Values inputs{c.result(Tensor::scalar<int64_t>(0)), state[0].value()};
     for (size_t i = 0; i < variables; ++i) inputs.push_back(state[i + 1].value());
-    types = c.body_types(*body, inputs);
+    types = c.body_types(*body, inputs, std::vector<bool>(inputs.size(), false));
   }
   const TurnRows rows(c, types, 1 + variables, trips, state);
   const bool bounded = c.has(0);
@@ -220,7 +220,8 @@ Values scan(NodeContext& c) {
   std::vector<Operand> state(first.begin(), first.end());
   for (size_t i = 0; i < scanned; ++i)
     first.push_back(row_of(i, c.result(Tensor::scalar<int64_t>(0))));
-  const TurnRows rows(c, c.body_types(*body, first), variables, trips, state);
+  const TurnRows rows(c, c.body_types(*body, first, std::vector<bool>(first.size(), false)),
+                      variables, trips, state);
   if (state.empty()) c.refuse("it gives nothing");
   state[0] = Operand(c.here(state[0].value()));
   const auto always = [](const Values& v) {
