@@ -60,10 +60,10 @@ TEST_CASE("steps that a hook runs count as any") {
        .checkpoint = CheckpointOptions{
            .folder = folder.path(), .every_n_steps = 7, .keep = 0, .keep_best = true}});
   CHECK(hooked == std::vector<int64_t>{5, 10, 15, 20});
-  // The hook of step 15 did step 16. The one of step 20 did another, and the best was before it.
-  CHECK(measured == std::vector<int64_t>{4, 8, 12, 20});
-  CHECK(report.best->step == 20);
-  CHECK(toy.session.step() == 20);
+  // The hook of step 15 did step 16, and that of step 20 another one, behind which all ends.
+  CHECK(measured == std::vector<int64_t>{4, 8, 12, 20, 21});
+  CHECK(report.best->step == 21);
+  CHECK(toy.session.step() == 21);
   CHECK(report.steps == 17);
   CHECK(report.updates_applied == 21);
 }
