@@ -27,12 +27,17 @@ foreach(case IN LISTS cases)
     list(APPEND labels "${CMAKE_MATCH_1}")
     list(REMOVE_DUPLICATES labels)
   endif()
+  # What measures time is wrong beside others.
+  set(alone "")
+  if("alone" IN_LIST labels)
+    set(alone " RUN_SERIAL ON")
+  endif()
   if(name IN_LIST names)
     message(FATAL_ERROR "Two test cases of ${executable} are called '${name}'")
   endif()
   list(APPEND names "${name}")
   string(APPEND text "add_test([==[${label}.${name}]==] [==[${executable}]==] [==[--test-case=${name}]==])
-set_tests_properties([==[${label}.${name}]==] PROPERTIES LABELS \"${labels}\" TIMEOUT ${timeout}
+set_tests_properties([==[${label}.${name}]==] PROPERTIES LABELS \"${labels}\" TIMEOUT ${timeout}${alone}
   SKIP_REGULAR_EXPRESSION \"keel test skipped:\")\n")
 endforeach()
 if(NOT names)
