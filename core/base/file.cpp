@@ -62,8 +62,7 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// Has what lies in the folder reach the disk. Returns the system's reason where it does not, else
-// 0.
+// Has what lies in the folder reach the disk. Returns 0, or the system's reason why it does not.
 int sync_folder(const std::string& path) {
   const int folder = retry_open(path, O_RDONLY | O_DIRECTORY);
   // Nothing can be done where a folder may be written but not read.

@@ -76,10 +76,16 @@ void take_over(std::optional<int64_t> saved, AcceleratedTraining& training) {
   if (saved || training.switched_at != 0) training.switched_at = saved;
 }
 
+bool is_due(const EveryNSteps& every, int64_t step) { return step % every.n == 0; }
+
+bool is_epoch_end_due(const TrainOptions& options, int64_t step) {
+  return options.on_epoch_end && step % options.steps_per_epoch == 0;
+}
+
 bool has_hooks_at(const TrainOptions& options, int64_t step) {
-  const auto is_due = [step](const EveryNSteps& every) { return step % every.n == 0; };
-  return (options.on_epoch_end && step % options.steps_per_epoch == 0) ||
-         std::any_of(options.every_n_steps.begin(), options.every_n_steps.end(), is_due);
+  return is_epoch_end_due(options, step) ||
+         std::any_of(options.every_n_steps.begin(), options.every_n_steps.end(),
+                     [step](const EveryNSteps& every) { return is_due(every, step); });
 }
 
 bool is_best(const TrainReport& report, int64_t step) {
@@ -582,9 +588,9 @@ void Trainer::run_hooks(const TrainOptions& options, int64_t step, TrainReport& 
     if (control == LoopControl::kStop) report.stopped_early = true;
   };
   for (const EveryNSteps& every : options.every_n_steps) {
-    if (step % every.n == 0) stop_if(every.hook(step));
+    if (is_due(every, step)) stop_if(every.hook(step));
   }
-  if (options.on_epoch_end && step % options.steps_per_epoch == 0)
+  if (is_epoch_end_due(options, step))
     stop_if(options.on_epoch_end(step / options.steps_per_epoch));
 }
 
