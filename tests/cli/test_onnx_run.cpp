@@ -129,6 +129,7 @@ TEST_CASE("run and import write over nothing that they read") {
     CHECK(result.exit_code == 2);
     for (const std::string& part : parts) CHECK(contains(result.err, part));
   };
+  std::filesystem::create_directory(out);
   std::filesystem::copy_file(files.x, out + "/y.npy");
   std::filesystem::copy_file(files.shape, out + "/flags_0.npy");
   const std::string before = read_text(out + "/y.npy");
