@@ -12,7 +12,8 @@
 #include "support/error_of.h"
 #include "support/temp_folder.h"
 
-// The rates are kept only where 50 ms of measuring were enough, which they are not beside others.
+// The rates are kept only where 50 ms of measuring were enough, which they are not beside others,
+// and now and then not on a machine that is shared with others.
 TEST_SUITE_BEGIN("alone");
 
 namespace {
@@ -29,6 +30,14 @@ Info info_rates(const Variables& variables) {
   const ToolResult result = run_tool({"info", "--rates", "--json"}, variables);
   REQUIRE_MESSAGE(result.exit_code == 0, result.err);
   return {json::parse(result.out), result.err};
+}
+
+// A process that had the time to measure.
+Info kept_rates(const Variables& variables) {
+  Info info = info_rates(variables);
+  for (int tries = 1; tries < 20 && info.rates.at("file").is_null(); ++tries)
+    info = info_rates(variables);
+  return info;
 }
 
 bool is_available(const std::string& isa) {
@@ -53,7 +62,7 @@ std::vector<std::string> files_of(const std::string& folder) {
 TEST_CASE("info rates: measured once and then read from the cache folder") {
   const TempFolder cache;
   const Variables there = {{"XDG_CACHE_HOME", cache.path()}, {"KEEL_ISA", ""}};
-  const Info first = info_rates(there), second = info_rates(there);
+  const Info first = kept_rates(there), second = info_rates(there);
   CHECK(first.rates.at("source") == "measured");
   CHECK(second.rates.at("source") == "read");
   CHECK(first.told.empty());
@@ -84,7 +93,7 @@ TEST_CASE("info rates: measured once and then read from the cache folder") {
 TEST_CASE("info rates: HOME holds the cache where XDG_CACHE_HOME does not") {
   const TempFolder home;
   for (const char* elsewhere : {"", "relative/folder"}) {
-    const Info info = info_rates({{"HOME", home.path()}, {"XDG_CACHE_HOME", elsewhere}});
+    const Info info = kept_rates({{"HOME", home.path()}, {"XDG_CACHE_HOME", elsewhere}});
     const std::string file = info.rates.at("file");
     CHECK(file.starts_with(home.path() + "/.cache/keel/rates-"));
     CHECK(std::filesystem::exists(file));
@@ -94,12 +103,12 @@ TEST_CASE("info rates: HOME holds the cache where XDG_CACHE_HOME does not") {
 TEST_CASE("info rates: a file that is broken or of another processor is told of and replaced") {
   const TempFolder cache;
   const Variables there = {{"XDG_CACHE_HOME", cache.path()}};
-  const std::string file = info_rates(there).rates.at("file");
+  const std::string file = kept_rates(there).rates.at("file");
   json other = read_json(file);
   other["processor"]["family"] = 99;
   for (const std::string& text : {std::string("{\"format\": 1"), other.dump()}) {
     std::ofstream(file, std::ios::trunc) << text;
-    const Info info = info_rates(there);
+    const Info info = kept_rates(there);
     CHECK(info.rates.at("source") == "measured");
     CHECK(info.rates.at("file") == file);
     CHECK(contains(info.rates.at("problem"), file));
@@ -146,9 +155,14 @@ TEST_CASE("info rates: two processes that start at once agree") {
   const TempFolder cache;
   const Variables there = {{"XDG_CACHE_HOME", cache.path()}, {"KEEL_ISA", ""}};
   Info one, two;
-  std::thread beside([&] { one = info_rates(there); });
-  two = info_rates(there);
-  beside.join();
+  const auto both_kept = [&] {
+    std::filesystem::remove_all(cache.path() + "/keel");
+    std::thread beside([&] { one = info_rates(there); });
+    two = info_rates(there);
+    beside.join();
+    return !one.rates.at("file").is_null() && !two.rates.at("file").is_null();
+  };
+  for (int tries = 1; !both_kept() && tries < 20;) ++tries;
   CHECK(one.told.empty());
   CHECK(two.told.empty());
   CHECK(one.rates.at("gflops") == two.rates.at("gflops"));
