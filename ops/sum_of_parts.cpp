@@ -32,6 +32,7 @@ std::vector<Type> infer_sum_of_parts(const InferContext& c) {
 Values sum_of_parts(const Values& values, const std::vector<BatchPart>& batch,
                     const SumOfPartsOptions& options, CallSite site) {
   if (values.empty()) return {};
+  mark_draws_of_rows(values, batch);
   Values inputs = values;
   for (const BatchPart& pair : batch) {
     inputs.push_back(pair.whole);

@@ -10,7 +10,9 @@
 //
 // The sum is a balanced tree over the parts, (0 + 1) + (2 + 3). Its bits do not depend on how the
 // parts are dealt to graphs: that of 4 parts is the sum of those of the two halves, and that of one
-// part is the value, computed as every part is.
+// part is the value, computed as every part is. Random ops in the shape of a value that depends on
+// a part draw the numbers that they would in the whole batch, in bodies of loops and conditions,
+// too.
 #ifndef KEEL_OPS_SUM_OF_PARTS_H
 #define KEEL_OPS_SUM_OF_PARTS_H
 
@@ -53,8 +55,10 @@ struct SumOfPartsOptions {
 KEEL_API Values sum_of_parts(const Values& values, const std::vector<BatchPart>& batch,
                              const SumOfPartsOptions& options, CallSite site = CallSite::here());
 
-// Builds the computation for all parts, in the place of a node. It is in parts/, which uses the
-// other ops.
+// These two are in parts/, which uses the other ops. The first marks what draws numbers of rows in
+// bodies under the values, while forwards can be told from gradients; the second builds the
+// computation for all parts, in the place of a node.
+void mark_draws_of_rows(const Values& values, const std::vector<BatchPart>& batch);
 Values expand_sum_of_parts(const BuildContext& context);
 
 }  // namespace keel

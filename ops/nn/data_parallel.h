@@ -22,9 +22,8 @@
 // M, and not on how many ranks share the parts, where both are powers of two. A rank computes the
 // rows of all its parts at once and sums over rows part by part; what ops it cannot compute so are
 // computed part by part as a whole, which a log line at level info says. Random ops shaped like a
-// value with rows, as in dropout, count the rows of all parts; those in bodies of loops and
-// conditions draw the same numbers for each part. Where a loss has no parts, which is so with one
-// micro-shard or with running statistics, all ranks draw the same numbers.
+// value with rows, as in dropout, count the rows of all parts. Where a loss has no parts, which is
+// so with one micro-shard or with running statistics, all ranks draw the same numbers.
 #ifndef KEEL_OPS_NN_DATA_PARALLEL_H
 #define KEEL_OPS_NN_DATA_PARALLEL_H
 

@@ -15,6 +15,7 @@
 #include "keel/graph/control/control_flow.h"
 #include "keel/graph/ir/label.h"
 #include "keel/graph/ir/scopes.h"
+#include "keel/ops/parts/draws_of_rows.h"
 #include "keel/ops/parts/part_rules.h"
 #include "keel/ops/slice.h"
 #include "keel/ops/sum_of_parts.h"
@@ -172,8 +173,8 @@ class Expansion {
     for (int64_t part = 0; part < parts_; ++part) {
       Values inputs;
       for (const Value& v : node.data_inputs()) inputs.push_back(of_part(v, part));
-      const Node& made =
-          graph_.add(node.op(), inputs, attributes_of(part_node, part), node.site(), node.bodies());
+      const Node& made = graph_.add(node.op(), inputs, attributes_of(part_node, part), node.site(),
+                                    bodies_of_part(node, first_part_ + part));
       for (uint32_t i = 0; i < results.size(); ++i) results[i].push_back(made.output(i));
     }
     for (uint32_t i = 0; i < results.size(); ++i) {

@@ -9,10 +9,10 @@
 #include "keel/ops/elementwise.h"
 #include "keel/ops/gather.h"
 #include "keel/ops/matmul.h"
+#include "keel/ops/parts/draws_of_rows.h"
 #include "keel/ops/parts/part_axes.h"
 #include "keel/ops/products/product_matrices.h"
 #include "keel/ops/products/product_phases.h"
-#include "keel/ops/random.h"
 #include "keel/ops/reduce.h"
 #include "keel/ops/shape.h"
 #include "keel/ops/slice.h"
@@ -265,10 +265,6 @@ MaybeRule random_like_rule(const PartNode& p) {
   return same_op(p, {Axis(), 0}, 0, attributes_of_part(p, 0));
 }
 
-bool is_random_like(const Node& node) {
-  return node.op().attributes == &attributes_schema<RandomLikeAttributes>();
-}
-
 using Rule = MaybeRule (*)(const PartNode&);
 
 const std::unordered_map<std::string_view, Rule>& rules() {
@@ -346,10 +342,7 @@ Values summed_form_of(const PartNode& p, Graph&) {
 }
 
 Attributes attributes_of_part(const PartNode& p, int64_t part) {
-  if (!is_random_like(p.node)) return p.node.attributes();
-  RandomLikeAttributes a = p.node.as<RandomLikeAttributes>();
-  a.first += (p.first_part + part) * p.node.type().shape.num_elements();
-  return Attributes::of(a);
+  return is_random_like(p.node) ? draws_of_part(p.node, p.first_part + part) : p.node.attributes();
 }
 
 std::optional<Value> repeated_along(const Value& value, size_t axis, int64_t parts) {

@@ -104,14 +104,15 @@ Value embedding_logits(Value x) {
   return dense(reshape(gather(table, ids), {-1, 3 * kFeatures}), kClasses, {.name = "out"});
 }
 
-// Weights that are used twice, statistics of a batch, and a loop: computed part by part.
+// Weights that are used twice, statistics of a batch, and a loop that drops elements: computed part
+// by part.
 Value mixed_logits(Value x) {
   const Value w = x.graph().state("w", uniform({kFeatures, kFeatures}, -0.2, 0.2));
   const Value h = tanh(matmul(tanh(matmul(x, w)), w));
   const Value spread = h - mean(h, {0}, true);
   const Values looped = while_loop(
       {spread}, [](const Values& v) { return v[0].graph().constant(Tensor::scalar(true)); },
-      [](const Values& v) { return Values{tanh(v[0] * 1.5f)}; }, {.trip_count = 3});
+      [](const Values& v) { return Values{dropout(tanh(v[0] * 1.5f), 0.2)}; }, {.trip_count = 3});
   return dense(looped[0], kClasses, {.name = "out"});
 }
 

@@ -11,6 +11,8 @@
 
 #include "keel/backends/common/vector/product_kernels.h"
 #include "keel/backends/registry.h"
+#include "keel/graph/autodiff/gradient.h"
+#include "keel/graph/control/control_flow.h"
 #include "keel/graph/ir/emit.h"
 #include "keel/graph/runtime/session.h"
 #include "keel/ops/conv.h"
@@ -394,6 +396,94 @@ TEST_CASE("sum_of_parts draws the random numbers of all parts in their order") {
     CHECK(bit_equal(drawn[0], drawn[1]));
     for (int64_t i = 0; i < 3; ++i)
       CHECK(drawn[0].at(i) == doctest::Approx(drawn[2].at(i)).epsilon(1e-5));
+  }
+}
+
+// Each row of x has three columns of its own, so that the gradient by a factor of a column shows
+// what was drawn for the element of that row.
+Tensor rows_of_own_columns(int64_t rows) {
+  Tensor x(f32, {rows, rows * 3});
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t k = 3 * i; k < 3 * i + 3; ++k)
+      x.data<float>()[static_cast<size_t>(i * rows * 3 + k)] = 1;
+  }
+  return x;
+}
+
+Value drawn_like(const Value& v) { return uniform_like(random_key(v.graph()), v, 0.5, 1.5, f32); }
+
+Values turns(const std::vector<Operand>& init, const BodyFunction& body,
+             const WhileOptions& options) {
+  const auto on = [](const Values& v) {
+    return v[0].graph().constant(Tensor::full(boolean, {}, 1));
+  };
+  return while_loop(init, on, body, options);
+}
+
+TEST_CASE("sum_of_parts draws in bodies what the whole batch draws and its gradient likewise") {
+  struct Kind {
+    const char* name;
+    std::function<Value(const Value& h, const Value& w)> of;
+  };
+  const BodyFunction scaled = [](const Values& v) { return Values{v[0] * drawn_like(v[0])}; };
+  const auto in_branch = [&](const Value& h) {
+    const Value one = sum(stop_gradient(h) * 0.0f) + 1.0f;
+    return cond(greater(one, 0.5f), {h}, scaled, [](const Values& v) { return v; })[0];
+  };
+  const std::vector<Kind> kinds = {
+      {"loop",
+       [&](const Value& h, const Value&) { return turns({h}, scaled, {.trip_count = 3})[0]; }},
+      {"loop of segments",
+       [&](const Value& h, const Value&) {
+         return turns({h}, scaled, {.trip_count = 5, .recompute_every = 2})[0];
+       }},
+      {"branch", [&](const Value& h, const Value&) { return in_branch(h); }},
+      {"branch in a loop",
+       [&](const Value& h, const Value&) {
+         const BodyFunction body = [&](const Values& v) { return Values{in_branch(v[0])}; };
+         return turns({h}, body, {.trip_count = 2})[0];
+       }},
+      // In the first turn z depends on no row.
+      {"variable that gets rows",
+       [&](const Value& h, const Value& w) {
+         const BodyFunction body = [&](const Values& v) {
+           return Values{v[0] * drawn_like(v[1]), add(v[1], v[0])};
+         };
+         return turns({h, broadcast_to(w * 0.0f, h.shape())}, body, {.trip_count = 3})[0];
+       }},
+      // No row is in the shape of what is drawn.
+      {"numbers of weights", [&](const Value& h, const Value& w) {
+         const BodyFunction body = [&](const Values& v) { return Values{v[0] * drawn_like(w)}; };
+         return turns({h}, body, {.trip_count = 2})[0];
+       }}};
+  const Tensor x = rows_of_own_columns(8), w = Tensor::full(f32, {24}, 1);
+  for (const Kind& kind : kinds) {
+    for (const std::string& name : kDevices) {
+      CAPTURE(kind.name);
+      CAPTURE(name);
+      const auto got = [&](int64_t parts, int64_t first_part, int64_t begin, int64_t end) {
+        return run(name, {x, w}, [&](const Values& v) {
+          const Value batch = slice(v[0], {begin}, {end});
+          const Value part = part_of(batch, 0, parts);
+          const Value loss = sum(kind.of(part * v[1], v[1]));
+          return sum_of_parts({loss, gradients(loss, {v[1]})[0]}, {{batch, part}},
+                              {.parts = parts, .first_part = first_part});
+        });
+      };
+      const auto whole = got(1, 0, 0, 8), in_parts = got(4, 0, 0, 8);
+      const auto half = got(2, 0, 0, 4), other = got(2, 2, 4, 8);
+      double total = 0;
+      for (int64_t i = 0; i < 24; ++i) {
+        CAPTURE(i);
+        CHECK(in_parts[1].at(i) == doctest::Approx(whole[1].at(i)).epsilon(1e-6));
+        const double halves = half[1].at(i) + other[1].at(i);
+        CHECK(halves == in_parts[1].at(i));
+        total += whole[1].at(i);
+      }
+      // The loss is linear in w, which is 1.
+      CHECK(in_parts[0].at(0) == doctest::Approx(total).epsilon(1e-6));
+      CHECK(half[0].at(0) + other[0].at(0) == doctest::Approx(total).epsilon(1e-6));
+    }
   }
 }
 
