@@ -9,6 +9,11 @@
 #include "keel/core/base/thread.h"
 
 namespace keel {
+namespace {
+
+constexpr uint64_t kClosed = 0xffffffff;  // the next part of a run that has none to take
+
+}  // namespace
 
 ThreadPool::ThreadPool(int threads) {
   threads_.reserve(static_cast<size_t>(std::max(threads, 1)));
@@ -43,8 +48,8 @@ void ThreadPool::stop() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-// A part is taken only if the ticket has not moved since work and count were read: so they belong
-// to its run.
+// A part is taken only if the ticket has not moved since work and count were read. A run closes the
+// ticket of the one before it before it writes any of them, so they belong to the ticket's run.
 bool ThreadPool::do_next_part() {
   uint64_t ticket = ticket_.load(std::memory_order_acquire);
   while (true) {
@@ -76,11 +81,12 @@ void ThreadPool::run(uint32_t count, FunctionRef<void(uint32_t)> work) {
     for (uint32_t part = 0; part < count; ++part) work(part);
     return;
   }
+  const uint64_t first = ((ticket_.load(std::memory_order_relaxed) >> 32) + 1) << 32;
+  ticket_.store(first | kClosed, std::memory_order_release);
   work_.store(&work, std::memory_order_release);
   count_.store(count, std::memory_order_release);
   done_.store(0, std::memory_order_release);
-  ticket_.store(((ticket_.load(std::memory_order_relaxed) >> 32) + 1) << 32,
-                std::memory_order_release);
+  ticket_.store(first, std::memory_order_release);
   begun_.bump();
   while (do_next_part()) {
   }
