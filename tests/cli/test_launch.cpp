@@ -289,6 +289,22 @@ TEST_CASE("launch: a signal to the launcher is one to its ranks and no loss") {
   CHECK(result.err == "");
 }
 
+TEST_CASE("launch: a rank that is killed behind a signal is lost all the same") {
+  if (without_gloo()) return;
+  const ToolResult result = launch_with(
+      "trap '' TERM; test $RANK_ID = 0 || "
+      "(until_begun \"$1\"; kill -TERM $PPID; sleep 0.3; kill -9 $$) &");
+  CHECK(result.exit_code == 128 + SIGTERM);
+  CHECK_MESSAGE(contains(launchers_line(result), "rank 1 was killed by SIGKILL at bench of "),
+                result.err);
+}
+
+TEST_CASE("launch: children are waited for where their ends were ignored") {
+  const ToolResult result =
+      run_bash(R"(timeout -k 5 60 env --ignore-signal=CHLD "$0" launch -n 1 -- true)", {});
+  CHECK_MESSAGE(result.exit_code == 0, result.err);
+}
+
 TEST_CASE("launch: a hangup of the launcher is one of its ranks unless it was ignored") {
   if (without_gloo()) return;
   const TempFolder files;

@@ -68,6 +68,8 @@ RankCommand read_command(const CommandLine& line, std::vector<std::string> words
 
 // So that a signal waits for the launcher to ask.
 void block_signals() {
+  // Where it is ignored, as some supervisors leave it, the system keeps no child's end for waitpid.
+  std::signal(SIGCHLD, SIG_DFL);
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGCHLD);

@@ -108,19 +108,20 @@ class Watch {
 
   RankEnd run(const LossListener& listener) {
     while (reap()) {
-      // Ranks that were asked to end may take their time, to save.
-      if (lost() && !first_told_ && interrupted_ == 0) {
+      if (lost() && !first_told_) {
         first_told_ = true;
         deadline_ = steady_clock::now() + kGrace;
         listener.first(end_);
       }
-      const bool late = first_told_ && steady_clock::now() >= deadline_;
+      // Ranks that were asked to end may take their time, to save.
+      const bool late = first_told_ && interrupted_ == 0 && steady_clock::now() >= deadline_;
       if (end_.cause || late) tell_cause(listener);
       if (late) kill_all(ranks_);
       wait_for_signal();
     }
     tell_cause(listener);
-    if (lost() && interrupted_ != 0) end_.exit_code = kExitSignalled + interrupted_;
+    if (interrupted_ != 0 && (lost() || ended_as_asked_))
+      end_.exit_code = kExitSignalled + interrupted_;
     return end_;
   }
 
@@ -131,7 +132,14 @@ class Watch {
   void tell_cause(const LossListener& listener) {
     if (!lost() || told_) return;
     told_ = true;
-    if (interrupted_ == 0) listener.cause(end_);
+    listener.cause(end_);
+  }
+
+  // Says whether a rank that was asked to end has done so: by the signal, or with whatever code.
+  bool is_as_asked(int status) const {
+    if (interrupted_ == 0 || WIFSTOPPED(status)) return false;
+    return !WIFSIGNALED(status) || std::find(end_signals_.begin(), end_signals_.end(),
+                                             WTERMSIG(status)) != end_signals_.end();
   }
 
   // Takes note of what has become of them; false once all have ended.
@@ -140,8 +148,10 @@ class Watch {
       RankProcess& rank = ranks_[i];
       int status = 0;
       if (rank.process == 0 || waitpid(rank.process, &status, WNOHANG | WUNTRACED) <= 0) continue;
+      const bool as_asked = is_as_asked(status);
       const auto read = read_status(static_cast<int>(i), status, progress_.of(static_cast<int>(i)));
-      if (read && !told_ && (!lost() || (read->cause && !end_.cause))) end_ = *read;
+      ended_as_asked_ = ended_as_asked_ || (read && as_asked);
+      if (read && !as_asked && !told_ && (!lost() || (read->cause && !end_.cause))) end_ = *read;
       if (!WIFSTOPPED(status)) rank.process = 0;
     }
     return std::any_of(ranks_.begin(), ranks_.end(),
@@ -171,6 +181,7 @@ class Watch {
   RankEnd end_;  // the first one that is a cause, or else the first one
   bool first_told_ = false;
   bool told_ = false;
+  bool ended_as_asked_ = false;
   int interrupted_ = 0;  // the signal that asked the launcher to end
   steady_clock::time_point deadline_;
 };

@@ -42,7 +42,7 @@ struct RankProcess {
 
 // Describes the loss of a rank, and has the exit code that the launcher ends with because of it.
 struct RankEnd {
-  int rank = -1;  // -1: every rank ended well
+  int rank = -1;  // -1: every rank ended well, or as it was asked to
   std::string how = {};
   int exit_code = 0;
   bool cause = false;  // it did not end because of another rank
@@ -66,8 +66,8 @@ struct LossListener {
 };
 
 // Waits until all have ended; returns what was told as the cause. `end_signals` are handed on to
-// them, and what they end with then is no loss. A rank that still runs some seconds after
-// another one was lost is killed.
+// them, and a rank that is not killed by another signal then is not lost. A rank that still runs
+// some seconds after another one was lost is killed, unless there was one of those signals.
 RankEnd wait_for_ranks(std::vector<RankProcess>& ranks, const SharedProgress& progress,
                        const LossListener& listener);
 
