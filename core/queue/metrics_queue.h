@@ -48,7 +48,7 @@ class KEEL_API MetricsQueue {
   // Host side: waits up to `timeout`. REQUIRES that the row has as many values as there are
   // columns.
   PopStatus pop(Row& row, std::chrono::microseconds timeout);
-  // Makes push return false; pop returns kEnd after the rows that are there. Idempotent; any
+  // Makes push return nothing; pop returns kEnd after the rows that are there. Idempotent; any
   // thread.
   void close();
   // Makes a waiting push look at its stop flag again; any thread.

@@ -18,7 +18,7 @@ namespace keel {
 // ones for the same number of rows; the others are to train on, in a random order, so that the last
 // ones are a sample of the table, too, however its rows are sorted. Throws what read_csv throws for
 // finite numbers, and Error for fewer than two rows, for no column beside the classes, and for a
-// class beyond that range, naming the row (from 1).
+// class beyond that range, naming the line of the file.
 KEEL_API LabelledSplits load_labelled_csv(const std::string& path, const std::string& label,
                                           int64_t max_bytes = 0);
 

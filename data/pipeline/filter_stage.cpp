@@ -53,6 +53,7 @@ class FilteredReader final : public Reader {
     while (kept < count && !pass_.stopped()) {
       const int64_t asked = count - kept;
       const int64_t got = from_->read(asked, fields.all().advanced(layout, kept));
+      if (pass_.stopped()) break;
       kept += keep_some(got, fields.all().advanced(layout, kept));
       if (got < asked) break;
     }

@@ -35,12 +35,13 @@ class GeneratorStage final : public Stage {
 
 class GeneratedIndexedReader final : public IndexedReader {
  public:
-  GeneratedIndexedReader(const GeneratorStage& stage, int64_t size) : stage_(stage), size_(size) {}
+  GeneratedIndexedReader(const GeneratorStage& stage, const PassContext& pass, int64_t size)
+      : stage_(stage), pass_(pass), size_(size) {}
   int64_t size() const override { return size_; }
   void gather(std::span<const int64_t> items, const FieldAddresses& out) const override {
     const ItemLayout& layout = stage_.layout();
     const CompleteFields fields(layout, out, static_cast<int64_t>(items.size()));
-    for (size_t i = 0; i < items.size(); ++i) {
+    for (size_t i = 0; i < items.size() && !pass_.stopped(); ++i) {
       if (!stage_.generate(items[i], fields.all().advanced(layout, static_cast<int64_t>(i)))) {
         stage_.throw_too_few(items[i]);
       }
@@ -49,6 +50,7 @@ class GeneratedIndexedReader final : public IndexedReader {
 
  private:
   const GeneratorStage& stage_;
+  PassContext pass_;
   int64_t size_;
 };
 
@@ -86,8 +88,8 @@ class GeneratedReader final : public Reader {
   bool ended_ = false;
 };
 
-std::unique_ptr<IndexedReader> GeneratorStage::open_indexed(const PassContext&) const {
-  return std::make_unique<GeneratedIndexedReader>(*this, *size_);
+std::unique_ptr<IndexedReader> GeneratorStage::open_indexed(const PassContext& pass) const {
+  return std::make_unique<GeneratedIndexedReader>(*this, pass, *size_);
 }
 
 std::unique_ptr<Reader> GeneratorStage::open(const PassContext& pass) const {

@@ -10,7 +10,15 @@ ItemLayout::ItemLayout(ElementSpec element) : spec(std::move(element)) {
                  .got = std::to_string(spec.fields.size())});
   }
   spec.slot_bytes();  // throws for unknown dimensions and sizes that overflow
-  for (const FieldSpec& field : spec.fields) {
+  for (size_t f = 0; f < spec.fields.size(); ++f) {
+    const FieldSpec& field = spec.fields[f];
+    for (size_t other = 0; other < f; ++other) {
+      if (spec.fields[other].name != field.name) continue;
+      throw Error({.op = "dataset",
+                   .argument = "fields",
+                   .expected = "names that differ",
+                   .got = "two fields '" + field.name + "'"});
+    }
     bytes.push_back(field.type.shape.num_bytes(field.type.dtype));
     elements.push_back(static_cast<size_t>(field.type.shape.num_elements()));
   }

@@ -15,7 +15,8 @@ namespace keel {
 
 struct ItemLayout {
   ItemLayout() = default;
-  // Throws Error for unknown dimensions, sizes that overflow, and more than kMaxFields fields.
+  // Throws Error for unknown dimensions, sizes that overflow, more than kMaxFields fields, and two
+  // of one name.
   explicit ItemLayout(ElementSpec spec);
 
   static constexpr size_t kMaxFields = 32;

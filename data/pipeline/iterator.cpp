@@ -47,6 +47,17 @@ struct DatasetIterator::State {
     }
     return skipped;
   }
+  // Reads the next element of the epoch. A failed reader has passed items over: the next call
+  // begins anew behind what has been read.
+  bool read(const FieldAddresses& out) {
+    try {
+      if (!reader) open();
+      return reader->read(1, out) == 1;
+    } catch (...) {
+      reader.reset();
+      throw;
+    }
+  }
   void next_epoch() {
     reader.reset();
     ++epoch;
@@ -81,14 +92,14 @@ bool DatasetIterator::next_into(std::span<void* const> fields) {
   }
   const FieldAddresses out(fields);
   while (s.epoch < s.epochs && !s.stopped()) {
-    if (!s.reader) s.open();
-    if (s.reader->read(1, out) == 1) {
+    const bool got = s.read(out);
+    if (s.stopped()) return false;
+    if (got) {
       ++s.done;
       // Where the pass is known to be over, the cursor already names the next one.
       if (s.size && s.done >= *s.size) s.next_epoch();
       return true;
     }
-    if (s.stopped()) return false;
     const bool last = s.done == 0 && ends_with_empty_pass(*s.stage, s.endless);
     s.next_epoch();
     if (last) s.epoch = s.epochs;

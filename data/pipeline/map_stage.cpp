@@ -41,18 +41,20 @@ class MapStage final : public DerivedStage {
     return threads_ > 1 ? std::make_unique<ThreadPool>(threads_) : nullptr;
   }
   uint64_t pass_key(const PassContext& pass) const { return fold_key(seed_, pass.round); }
-  // item_at(i) is where item i of these `count` lies, item_number(i) its number in the pass.
+  // item_at(i) is where item i of these `count` lies, item_number(i) its number in the pass. Ends
+  // early where the pass is stopped.
   template <class At, class Number>
   void apply(int64_t count, At item_at, const FieldAddresses& out, Number item_number,
-             uint64_t pass_key) const {
+             const PassContext& pass, uint64_t pass_key) const {
     std::array<const void*, ItemLayout::kMaxFields> addresses;
-    for (int64_t i = 0; i < count; ++i) {
+    for (int64_t i = 0; i < count && !pass.stopped(); ++i) {
       const FieldAddresses& from_item = item_at(i);
       const FieldAddresses to_item = out.advanced(layout(), i);
       for (size_t f = 0; f < from_item.size(); ++f) addresses[f] = from_item[f];
       const int64_t number = item_number(i);
       call_user(name_, number, site_, [&] {
-        const uint64_t key = draws_ ? fold_key(pass_key, static_cast<uint64_t>(number)) : 0;
+        const auto draw = static_cast<uint64_t>(draws_ ? from()->number_of_all(number) : 0);
+        const uint64_t key = draws_ ? fold_key(pass_key, draw) : 0;
         function_->apply({addresses.data(), from_item.size()}, to_item.all(), key);
       });
     }
@@ -86,6 +88,7 @@ class MappedReader final : public Reader {
  public:
   MappedReader(const MapStage& stage, const PassContext& pass)
       : stage_(stage),
+        pass_(pass),
         key_(stage.pass_key(pass)),
         from_(stage.from()->open(pass)),
         pool_(stage.make_pool()) {}
@@ -102,8 +105,9 @@ class MappedReader final : public Reader {
         stage_.apply(
             part, [&](int64_t i) { return block_.item(begin + i); },
             to.advanced(stage_.layout(), begin), [&](int64_t i) { return seen_ + begin + i; },
-            key_);
+            pass_, key_);
       });
+      if (pass_.stopped()) break;
       done += got;
       seen_ += got;
       if (got < asked) break;
@@ -118,6 +122,7 @@ class MappedReader final : public Reader {
 
  private:
   const MapStage& stage_;
+  PassContext pass_;
   uint64_t key_;
   std::unique_ptr<Reader> from_;
   std::unique_ptr<ThreadPool> pool_;
@@ -129,6 +134,7 @@ class MappedIndexedReader final : public IndexedReader {
  public:
   MappedIndexedReader(const MapStage& stage, const PassContext& pass)
       : stage_(stage),
+        pass_(pass),
         key_(stage.pass_key(pass)),
         from_(stage.from()->open_indexed(pass)),
         pool_(stage.make_pool()) {}
@@ -151,13 +157,13 @@ class MappedIndexedReader final : public IndexedReader {
           if (item + kShare < located) ask_for(where[item + kShare]);
           return where[item];
         };
-        stage_.apply(part, at, to, number, key_);
+        stage_.apply(part, at, to, number, pass_, key_);
         return;
       }
       const ItemBlock block(stage_.input(), part);
       from_->gather(mine, block.item(0));
       stage_.apply(
-          part, [&](int64_t i) { return block.item(i); }, to, number, key_);
+          part, [&](int64_t i) { return block.item(i); }, to, number, pass_, key_);
     });
   }
 
@@ -169,6 +175,7 @@ class MappedIndexedReader final : public IndexedReader {
   }
 
   const MapStage& stage_;
+  PassContext pass_;
   uint64_t key_;
   std::unique_ptr<IndexedReader> from_;
   std::unique_ptr<ThreadPool> pool_;

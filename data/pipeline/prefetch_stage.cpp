@@ -13,6 +13,7 @@ namespace {
 
 // How often a waiting reader looks at the stop flag of its pass, which nobody announces.
 constexpr std::chrono::milliseconds kStopCheck{50};
+constexpr int64_t kSkipAtOnce = 16;
 
 class PrefetchedReader final : public Reader {
  public:
@@ -38,11 +39,23 @@ class PrefetchedReader final : public Reader {
     });
   }
   int64_t skip(int64_t count) override {
-    if (!thread_.joinable()) return from_->skip(count);
+    if (!thread_.joinable()) return skip_unread(count);
     return take(count, [](int64_t, int64_t, int64_t) {});
   }
 
  private:
+  // In pieces: the stages before it look at a flag that only this reader's end raises.
+  int64_t skip_unread(int64_t count) {
+    int64_t skipped = 0;
+    while (skipped < count && !pass_.stopped()) {
+      const int64_t part = std::min(kSkipAtOnce, count - skipped);
+      const int64_t got = from_->skip(part);
+      skipped += got;
+      if (got < part) break;
+    }
+    return skipped;
+  }
+
   void produce() {
     try {
       fill();

@@ -93,6 +93,10 @@ class SliceStage final : public DerivedStage {
   bool endless() const override {
     return from()->endless() && limit_ == std::numeric_limits<int64_t>::max();
   }
+  int64_t number_of_all(int64_t item) const override {
+    // Items that were taken or skipped are no shard.
+    return from()->number_of_all(step_ == 1 ? item : item * step_ + first_);
+  }
   std::optional<int64_t> dropped_items() const override {
     return from()->dropped_items() == 0 ? std::optional<int64_t>(0) : std::nullopt;
   }

@@ -59,7 +59,7 @@ class Reader {
  public:
   virtual ~Reader() = default;
   // Writes the next `count` items and returns how many: fewer only at the end of the pass or when
-  // stopped.
+  // stopped. What is written when stopped may be anything.
   virtual int64_t read(int64_t count, const FieldAddresses& out) = 0;
   // Passes over the next `count` items, likewise.
   virtual int64_t skip(int64_t count) = 0;
@@ -72,7 +72,8 @@ class IndexedReader : public Reader {
   int64_t skip(int64_t count) final;
 
   virtual int64_t size() const = 0;
-  // Writes the items of these numbers, in this order. May be called by several threads at once.
+  // Writes the items of these numbers, in this order; not all of them where the pass is stopped
+  // meanwhile. May be called by several threads at once.
   virtual void gather(std::span<const int64_t> items, const FieldAddresses& out) const = 0;
   // Where these items (kIndexBlock at most) lie in memory, one entry of `where` each: so that they
   // can be read there. False, and nothing written, where they have to be made. May be called by
@@ -105,6 +106,8 @@ class Stage {
   // How many items of the stage before the outermost batch make one of this.
   virtual int64_t items_per_element() const { return 1; }
   virtual std::optional<int64_t> dropped_items() const { return 0; }
+  // Returns the number that item `item` has among those of all shards and all shares of a batch.
+  virtual int64_t number_of_all(int64_t item) const { return item; }
   // Says whether all items are in memory, as tensors.
   virtual bool in_memory() const { return false; }
 
@@ -143,6 +146,7 @@ class DerivedStage : public Stage {
   bool endless() const override { return from_->endless(); }
   int64_t items_per_element() const override { return from_->items_per_element(); }
   std::optional<int64_t> dropped_items() const override { return from_->dropped_items(); }
+  int64_t number_of_all(int64_t item) const override { return from_->number_of_all(item); }
 
  private:
   StagePtr from_;
