@@ -102,14 +102,20 @@ Values operand_values(const std::vector<Operand>& operands, Graph& graph, const 
   return values;
 }
 
+void require_function(const BodyFunction& function, const char* op, const char* argument,
+                      CallSite site) {
+  if (!function) throw control_error(op, argument, "a function", "an empty one", site);
+}
+
 // With a trip count the condition is never asked, so what it computes must not run before the loop.
 std::shared_ptr<Graph> build_condition(Graph& graph, const Values& inputs,
                                        const ConditionFunction& condition, int64_t trip_count,
                                        CallSite site) {
   const BodyScope test(graph, "while_loop", trip_count < 0, site);
   test->set_iteration(test->input("iteration", i64, {}, site));
-  const Values result = adopt_results(*test, {condition(body_variables(*test, inputs))},
-                                      "while_loop", "condition", site);
+  const Value holds = condition ? condition(body_variables(*test, inputs))
+                                : test->constant(Tensor::full(boolean, {}, 1), site);
+  const Values result = adopt_results(*test, {holds}, "while_loop", "condition", site);
   if (result[0].type() != Type{boolean, Shape{}}) {
     throw control_error("while_loop", "condition", "bool[]", to_string(result[0].type()), site);
   }
@@ -168,6 +174,9 @@ const Node& add_while_loop(const std::vector<Operand>& init, const ConditionFunc
 
 Values while_loop(const std::vector<Operand>& init, const ConditionFunction& condition,
                   const BodyFunction& body, WhileOptions options, CallSite site) {
+  if (!condition && !options.trip_count)
+    throw control_error("while_loop", "condition", "a function, or a trip_count", "neither", site);
+  require_function(body, "while_loop", "body", site);
   const auto given = [&](const char* name, const std::optional<int64_t>& option, int64_t least) {
     if (!option || *option >= least) return option.value_or(-1);
     throw control_error("while_loop", name, "at least " + std::to_string(least),
@@ -191,6 +200,7 @@ Values cond(Operand predicate, const std::vector<Operand>& operands, const BodyF
   std::vector<std::shared_ptr<Graph>> bodies;
   for (const BodyFunction* function : {&then_body, &else_body}) {
     const char* const which = function == &then_body ? "then_body" : "else_body";
+    require_function(*function, "cond", which, site);
     const BodyScope body(graph, "cond", false, site);
     const Values results = (*function)(captured_in(*body, given));
     body->set_outputs(adopt_results(*body, results, "cond", which, site));

@@ -1,5 +1,5 @@
 // A loop of known turns computed what its condition would have computed before it began, and
-// gradients that are 0 were constants of the whole size.
+// gradients that are 0 were constants of the whole size. Functions that were not given were called.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -9,6 +9,8 @@
 
 #include "keel/graph/passes/passes.h"
 #include "keel/keel.h"
+
+#include "support/error_of.h"
 
 TEST_SUITE_BEGIN("graph");
 
@@ -31,6 +33,22 @@ TEST_CASE("a loop of known turns does not run its condition") {
       CHECK(got.at(0) == 1.0 + static_cast<double>(turns));
     }
   }
+}
+
+TEST_CASE("a loop of known turns needs no condition and every other one does") {
+  Graph g;
+  const Operand one = g.constant(Tensor::scalar(1.0f));
+  const auto twice = [](const Values& v) { return Values{v[0] * 2.0f}; };
+  const Value doubled = while_loop({one}, nullptr, twice, {.trip_count = 3})[0];
+  CHECK(Session(g, device("cpu")).run(doubled).at(0) == 8);
+  CHECK(keel_test::contains(keel_test::error_of([&] { while_loop({one}, nullptr, twice); }),
+                            "while_loop: condition: expected a function, or a trip_count"));
+  CHECK(keel_test::contains(
+      keel_test::error_of([&] { while_loop({one}, nullptr, nullptr, {.trip_count = 3}); }),
+      "while_loop: body: expected a function"));
+  const Value yes = g.constant(Tensor::full(boolean, {}, 1));
+  CHECK(keel_test::contains(keel_test::error_of([&] { cond(yes, {one}, twice, nullptr); }),
+                            "cond: else_body: expected a function"));
 }
 
 TEST_CASE("gradients that are zero take no constant of their size") {
