@@ -5,6 +5,7 @@
 #include "keel/ops/composed/filled.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/exchange/graphdef/op_rules.h"
+#include "keel/ops/exchange/onnx/import_integers.h"
 #include "keel/ops/exchange/onnx/import_shapes.h"
 #include "keel/ops/shape.h"
 
@@ -29,24 +30,26 @@ Values ones_like(NodeContext& c) { return {keel::ones_like(c.in(0), {})}; }
 
 constexpr double kMostNumbers = 1 << 24;
 
-// How many numbers there are from the first up to the limit, counted in their own dtype.
+// The numbers from the first up to the limit, counted and added in their own dtype.
 template <class T>
-int64_t range_size(NodeContext& c, T start, T limit, T step) {
+std::vector<T> numbers_from(NodeContext& c, T start, T limit, T step) {
   if (step == 0) c.refuse("its step is 0");
-  if (step > 0 ? start >= limit : start <= limit) return 0;
-  double size = 0;
   if constexpr (std::is_integral_v<T>) {
-    const auto distance = std::fabs(static_cast<double>(limit) - static_cast<double>(start));
-    if (distance > kMostNumbers * std::fabs(static_cast<double>(step)))
-      c.refuse("it has more than 2^24 numbers");
-    const T whole = step > 0 ? limit - start : start - limit, by = step > 0 ? step : -step;
-    const auto numbers = (whole + by - 1) / by;
-    size = static_cast<double>(numbers);
+    const auto numbers =
+        onnx::stepped_integers(start, limit, step, static_cast<uint64_t>(kMostNumbers));
+    if (!numbers) c.refuse("it has more than 2^24 numbers");
+    return *numbers;
   } else {
-    size = static_cast<double>(std::ceil(std::fabs((limit - start) / step)));
+    if (step > 0 ? start >= limit : start <= limit) return {};
+    const auto size = static_cast<double>(std::ceil(std::fabs((limit - start) / step)));
+    if (!(size <= kMostNumbers)) c.refuse("it has more than 2^24 numbers");
+    std::vector<T> numbers(static_cast<size_t>(size));
+    for (T& number : numbers) {
+      number = start;
+      start += step;
+    }
+    return numbers;
   }
-  if (!(size <= kMostNumbers)) c.refuse("it has more than 2^24 numbers");
-  return static_cast<int64_t>(size);
 }
 
 Values range(NodeContext& c) {
@@ -59,13 +62,9 @@ Values range(NodeContext& c) {
   Tensor numbers;
   visit_dtype(dtype, [&]<class T>() {
     if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
-      T number = first.data<T>()[0];
-      const T step = by.data<T>()[0];
-      numbers = Tensor(dtype, Shape{range_size<T>(c, number, last.data<T>()[0], step)});
-      for (T& element : numbers.data<T>()) {
-        element = number;
-        number = static_cast<T>(number + step);
-      }
+      const std::vector<T> list =
+          numbers_from<T>(c, first.data<T>()[0], last.data<T>()[0], by.data<T>()[0]);
+      numbers = Tensor::of<T>({static_cast<int64_t>(list.size())}, list);
     }
   });
   return {c.result(numbers)};

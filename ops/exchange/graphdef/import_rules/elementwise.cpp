@@ -5,6 +5,7 @@
 
 #include "keel/ops/exchange/graphdef/op_rules.h"
 #include "keel/ops/exchange/graphdef/selu.h"
+#include "keel/ops/exchange/onnx/import_integers.h"
 #include "keel/ops/shape.h"
 
 namespace keel::graphdef {
@@ -69,16 +70,11 @@ Values add_all(NodeContext& c) {
 Values floor_div(NodeContext& c) {
   const Value a = c.in(0), b = c.in(1);
   if (is_float(a.dtype({}))) return {floor(div(a, b, {}), {})};
-  return {div(sub(a, mod(a, b, {}), {}), b, {})};
+  return {onnx::floored_quotient(a, b)};
 }
 
 // The remainder that has the dividend's sign.
-Values truncated_mod(NodeContext& c) {
-  const Value a = c.in(0), b = c.in(1);
-  if (a.dtype({}) == u8) return {mod(a, b, {})};
-  const Value magnitude = mod(abs(a, {}), abs(b, {}), {});
-  return {select(less(a, 0, {}), neg(magnitude, {}), magnitude, {})};
-}
+Values truncated_mod(NodeContext& c) { return {onnx::truncated_remainder(c.in(0), c.in(1))}; }
 
 Values truncated_div(NodeContext& c) {
   const Value a = c.in(0), b = c.in(1);

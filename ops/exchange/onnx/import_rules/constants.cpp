@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "keel/ops/elementwise.h"
+#include "keel/ops/exchange/onnx/import_integers.h"
 #include "keel/ops/exchange/onnx/import_rules.h"
 #include "keel/ops/exchange/onnx/import_shapes.h"
 #include "keel/ops/gather.h"
@@ -39,13 +40,20 @@ Values constant_of_shape(NodeContext& c) {
 template <class T>
 Tensor numbers_from(NodeContext& c, T start, T limit, T delta) {
   if (delta == 0) c.refuse("its delta is 0");
-  const double count = std::ceil((static_cast<double>(limit) - static_cast<double>(start)) /
-                                 static_cast<double>(delta));
-  constexpr double kMost = 1 << 24;
-  if (count > kMost) c.refuse("it gives more than 2^24 numbers");
+  constexpr int64_t kMost = 1 << 24;
   std::vector<T> numbers;
-  for (int64_t i = 0; i < static_cast<int64_t>(count); ++i)
-    numbers.push_back(static_cast<T>(start + static_cast<T>(i) * delta));
+  if constexpr (std::is_integral_v<T>) {
+    auto whole = stepped_integers(start, limit, delta, kMost);
+    if (!whole) c.refuse("it gives more than 2^24 numbers");
+    numbers = std::move(*whole);
+  } else {
+    const double count = std::ceil((static_cast<double>(limit) - static_cast<double>(start)) /
+                                   static_cast<double>(delta));
+    if (std::isnan(count)) c.refuse("its start, limit and delta say no count of numbers");
+    if (count > kMost) c.refuse("it gives more than 2^24 numbers");
+    for (int64_t i = 0; static_cast<double>(i) < count; ++i)
+      numbers.push_back(static_cast<T>(start + static_cast<T>(i) * delta));
+  }
   return Tensor::of<T>({static_cast<int64_t>(numbers.size())}, numbers);
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numbers>
 
+#include "keel/ops/exchange/onnx/import_integers.h"
 #include "keel/ops/exchange/onnx/import_rules.h"
 #include "keel/ops/exchange/onnx/import_shapes.h"
 #include "keel/ops/gather.h"
@@ -51,9 +52,7 @@ Values power(NodeContext& c) {
 Values remainder(NodeContext& c) {
   const auto [a, b] = broadcast_operands(c);
   if (c.attribute("fmod", int64_t{0}) == 0) return {mod(a, b, {})};
-  if (a.dtype({}) == u8) return {mod(a, b, {})};
-  const Value magnitude = mod(abs(a, {}), abs(b, {}), {});
-  return {select(less(a, 0, {}), neg(magnitude, {}), magnitude, {})};
+  return {truncated_remainder(a, b)};
 }
 
 // Of a power of two beyond the dtype, which wraps to 0, neither leaves a bit.
