@@ -27,12 +27,12 @@ std::optional<Tensor> known_tensor(const Value& value) {
 }  // namespace
 
 NodeContext::NodeContext(Importer& importer, NameTable& names, const NodeProto& node,
-                         Graph* scratch)
+                         Scratch* scratch)
     : importer_(importer), names_(names), node_(node), scratch_(scratch) {}
 
 int64_t NodeContext::version() const { return importer_.version_of(node_.domain); }
 
-Graph& NodeContext::graph() { return scratch_ != nullptr ? *scratch_ : importer_.graph(); }
+Graph& NodeContext::graph() { return scratch_ != nullptr ? scratch_->graph : importer_.graph(); }
 
 void NodeContext::refuse(const std::string& reason) const { throw RefusedNode{reason}; }
 
@@ -52,8 +52,20 @@ Value NodeContext::value_named(const std::string& name, StateUse use) {
   Binding* binding = names_.find(name);
   if (binding == nullptr) refuse("no node before it gives '" + name + "'");
   if (scratch_ == nullptr) return importer_.value_of(*binding, use);
+  return scratch_value(name, *binding);
+}
+
+Value NodeContext::handed_on(size_t i) {
+  Binding* binding = has(i) ? names_.find(node_.inputs[i]) : nullptr;
+  if (binding == nullptr || !binding->origins || scratch_ != nullptr) return in(i);
+  return importer_.handed_on(*binding, StateUse::kTrained);
+}
+
+Value NodeContext::scratch_value(const std::string& name, const Binding& binding) {
   Value& value = scratch_values_[name];
-  if (!value.valid()) value = scratch_->constant(binding->known.value(), {});
+  if (value.valid()) return value;
+  value = scratch_->graph.constant(binding.known.value(), {});
+  if (binding.origins) scratch_->origins.emplace(value.node_id(), *binding.origins);
   return value;
 }
 
@@ -64,17 +76,14 @@ Values NodeContext::all() {
 }
 
 std::optional<Tensor> NodeContext::known(size_t i) const {
-  if (!has(i)) return std::nullopt;
-  const Binding* binding = names_.find(node_.inputs[i]);
-  if (binding == nullptr) return std::nullopt;
-  if (binding->lost()) throw DependsOnRefused();
-  return binding->known;
+  return has(i) ? known_named(node_.inputs[i]) : std::nullopt;
 }
 
 std::optional<Tensor> NodeContext::known_named(const std::string& name) const {
   const Binding* binding = names_.find(name);
   if (binding == nullptr) return std::nullopt;
   if (binding->lost()) throw DependsOnRefused();
+  if (binding->origins) throw RefusedNode{kFollowsFromSizes};
   return binding->known;
 }
 
@@ -92,12 +101,36 @@ Tensor NodeContext::constant(size_t i, const char* what) {
                     importer_.inputs_under(in(i))};
 }
 
-std::vector<int64_t> NodeContext::integers(size_t i, const char* what) {
-  const Tensor tensor = constant(i, what);
+std::vector<int64_t> NodeContext::integers_in(const Tensor& tensor, const char* what) const {
   if (!is_integer(tensor.dtype())) refuse(std::string(what) + " holds no integers");
   const Tensor wide = tensor.cast(i64, {});
   const auto values = wide.data<int64_t>();
   return {values.begin(), values.end()};
+}
+
+std::vector<int64_t> NodeContext::integers(size_t i, const char* what) {
+  return integers_in(constant(i, what), what);
+}
+
+SizeNumbers NodeContext::sizes(size_t i, const char* what) {
+  const Binding* binding = has(i) ? names_.find(node_.inputs[i]) : nullptr;
+  if (binding == nullptr || !binding->origins) {
+    const std::vector<int64_t> values = integers(i, what);
+    return {values, std::vector<Origin>(values.size(), Origin::kFile)};
+  }
+  SizeNumbers numbers{integers_in(*binding->known, what), {}};
+  for (const int64_t origin : binding->origins->data<int64_t>())
+    numbers.origins.push_back(static_cast<Origin>(origin));
+  return numbers;
+}
+
+int64_t NodeContext::fixed(const SizeNumbers& numbers, size_t i) const {
+  if (numbers.origins[i] != Origin::kFile) refuse(kFollowsFromSizes);
+  return numbers.values[i];
+}
+
+bool NodeContext::is_open(int64_t dim) {
+  return dim < 0 || (importer_.sizes() != nullptr && importer_.sizes()->read({dim})[0]);
 }
 
 int64_t NodeContext::integer(size_t i, const char* what) {
@@ -231,6 +264,19 @@ void NodeContext::require_all_asked() const {
 
 Value NodeContext::result(const Tensor& tensor) { return graph().constant(tensor, {}); }
 
+Value NodeContext::result_of_sizes(const Tensor& numbers, DType dtype) {
+  const Value value = result(numbers.cast(dtype, {}));
+  if (importer_.sizes() == nullptr) return value;
+  const auto sizes = numbers.data<int64_t>();
+  const Origins origins =
+      origins_of_sizes(importer_.sizes()->read({sizes.begin(), sizes.end()}), numbers.shape());
+  if (scratch_ == nullptr)
+    importer_.note_origins(value, origins);
+  else if (origins)
+    scratch_->origins.emplace(value.node_id(), *origins);
+  return value;
+}
+
 Value NodeContext::state(const std::string& name, const Tensor& value, StateUse use) {
   return importer_.add_state(name, value, use);
 }
@@ -251,13 +297,15 @@ Values NodeContext::body(const GraphProto& graph, const Values& inputs, Graph& p
            std::to_string(inputs.size()) + " values");
   }
   for (size_t i = 0; i < inputs.size(); ++i)
-    names.set(graph.inputs[i].name, {.value = inputs[i], .known = known_tensor(inputs[i])});
+    names.set(graph.inputs[i].name, {.value = inputs[i],
+                                     .known = known_tensor(inputs[i]),
+                                     .origins = importer_.origins_of(inputs[i])});
   importer_.import_nodes(graph, names);
   Values outputs;
   for (const ValueInfo& info : graph.outputs) {
     Binding* binding = names.find(info.name);
     if (binding == nullptr) refuse("no node of its body gives '" + info.name + "'");
-    outputs.push_back(importer_.value_of(*binding, StateUse::kTrained));
+    outputs.push_back(importer_.handed_on(*binding, StateUse::kTrained));
   }
   return outputs;
 }

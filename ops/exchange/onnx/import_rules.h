@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "keel/graph/ir/graph.h"
+#include "keel/ops/exchange/onnx/import_sizes.h"
 #include "keel/ops/exchange/onnx/read_model.h"
 
 namespace keel::onnx {
@@ -26,6 +27,8 @@ namespace keel::onnx {
 class Importer;
 class NodeContext;
 class NameTable;
+struct Binding;
+struct Scratch;
 
 using ImportRule = Values (*)(NodeContext&);
 
@@ -57,6 +60,16 @@ struct RefusedNode {
   std::vector<std::string> bind = {};
 };
 
+// Why a rule refuses what it knows in a trial alone.
+inline constexpr char kFollowsFromSizes[] =
+    "it follows from dimensions that are not known before the run";
+
+// Numbers that a shape is made of.
+struct SizeNumbers {
+  std::vector<int64_t> values;
+  std::vector<Origin> origins;  // of each; all kFile where the import is no trial
+};
+
 // Says what an input becomes where it is an initializer of floats: a state that trains, or one that
 // does not.
 enum class StateUse { kTrained, kKept };
@@ -64,7 +77,7 @@ enum class StateUse { kTrained, kKept };
 class NodeContext {
  public:
   // `scratch` is where nodes are added to be evaluated at once; null: the model's graph.
-  NodeContext(Importer& importer, NameTable& names, const NodeProto& node, Graph* scratch);
+  NodeContext(Importer& importer, NameTable& names, const NodeProto& node, Scratch* scratch);
 
   const NodeProto& node() const noexcept { return node_; }
   // The version of the op set that the node's op is of.
@@ -80,13 +93,24 @@ class NodeContext {
   Value value_named(const std::string& name, StateUse use = StateUse::kTrained);
   // All of them; each must be there.
   Values all();
-  // Values that have to be known at import. Throw RefusedNode where they are not.
+  // An input that only a body or a result may make use of. Of a value that is known in a trial
+  // alone, it keeps what that is computed from.
+  Value handed_on(size_t i);
+  // Values that have to be known at import. Throw RefusedNode where they are not, or follow from
+  // the sizes of a trial.
   Tensor constant(size_t i, const char* what);
   std::vector<int64_t> integers(size_t i, const char* what);
   int64_t integer(size_t i, const char* what);
   std::vector<double> numbers(size_t i, const char* what);
   double number(size_t i, const char* what);
-  // Nothing where the value is not known at import.
+  // Integers of which a rule takes some whatever they are computed from, and the others by fixed().
+  SizeNumbers sizes(size_t i, const char* what);
+  int64_t fixed(const SizeNumbers& numbers, size_t i) const;
+  // Says of a dimension whether the file leaves it open, also where a trial put a size in. For a
+  // rule that decides by it in a way in which different sizes may come to the same.
+  bool is_open(int64_t dim);
+  // Nothing where the value is not known at import. Throws RefusedNode where it follows from the
+  // sizes of a trial.
   std::optional<Tensor> known(size_t i) const;
   // The same of the value that nodes around a body call by that name.
   std::optional<Tensor> known_named(const std::string& name) const;
@@ -123,6 +147,8 @@ class NodeContext {
   bool wants(size_t i) const { return i < node_.outputs.size() && !node_.outputs[i].empty(); }
   // A value that is known at import, as a result.
   Value result(const Tensor& tensor);
+  // The same of numbers, i64, that a value's dimensions are, or that they alone say.
+  Value result_of_sizes(const Tensor& numbers, DType dtype);
 
   // ---- states
   // A state that begins with that value.
@@ -152,11 +178,13 @@ class NodeContext {
 
  private:
   const AttributeProto* typed(const std::string& name, AttributeType type);
+  Value scratch_value(const std::string& name, const Binding& binding);
+  std::vector<int64_t> integers_in(const Tensor& tensor, const char* what) const;
 
   Importer& importer_;
   NameTable& names_;
   const NodeProto& node_;
-  Graph* scratch_;
+  Scratch* scratch_;
   std::map<std::string, Value> scratch_values_;
   std::set<std::string> asked_;
   mutable std::set<size_t>

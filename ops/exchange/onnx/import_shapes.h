@@ -45,6 +45,22 @@ inline Value squeezed(NodeContext& c, const Value& x, const std::vector<int64_t>
   return squeeze(x, axes, {});
 }
 
+// Returns x under the shape that these numbers say. The only one that follows from open dimensions
+// is left to be inferred: no other number than the file's own fits. Beside another open one (-1)
+// the trials say what does not change with it, which polynomials alone let them.
+inline Value reshaped(NodeContext& c, const Value& x, SizeNumbers target) {
+  size_t open = 0;
+  bool other = false;
+  for (size_t i = 0; i < target.values.size(); ++i) {
+    open += target.origins[i] != Origin::kFile || target.values[i] == kUnknownDim ? 1 : 0;
+    other = other || target.origins[i] == Origin::kOther;
+  }
+  if (open > 1 && other) c.refuse(kFollowsFromSizes);
+  for (size_t i = 0; i < target.values.size() && open == 1; ++i)
+    if (target.origins[i] != Origin::kFile) target.values[i] = kUnknownDim;
+  return reshape(x, Shape(target.values), {});
+}
+
 // Returns a vector, or a value of several axes, put along the axes from `axis` on of `rank`
 // dimensions, for broadcasting.
 inline Value along_axis(const Value& x, size_t axis, size_t rank) {

@@ -13,10 +13,12 @@
 namespace keel::onnx {
 namespace {
 
-// Each open dimension has a size of its own. 1 is where models tend to branch; of the others no
-// product is that of another trial.
-constexpr size_t kTrials = 3;
-constexpr int64_t kSizes[kTrials][4] = {{13, 31, 43, 61}, {17, 37, 47, 67}, {1, 1, 1, 1}};
+// Each open dimension has a size of its own: odd ones, ones that many numbers divide, larger ones,
+// and 1, where models tend to branch. Trials alone prove nothing of other sizes: what might come to
+// the same for these and not for others is refused in each of them (import_sizes.h).
+constexpr size_t kTrials = 4;
+constexpr int64_t kSizes[kTrials][4] = {
+    {13, 31, 43, 61}, {60, 72, 84, 96}, {502, 514, 518, 526}, {1, 1, 1, 1}};
 constexpr size_t kMostOpen = std::size(kSizes[0]);
 
 struct Differs {};
@@ -42,16 +44,19 @@ ModelProto with_sizes(const ModelProto& model, const ImportOptions& options, siz
   return sized;
 }
 
-// The target of a reshape, with the dimension in which trials differ left to be inferred.
+// The target of a reshape, with the dimension in which trials differ left to be inferred, or the
+// one that trials after the first, which knows nothing of sizes yet, left so.
 Shape joined(const std::vector<const Node*>& twins) {
   const Shape& first = twins[0]->type().shape;
+  const Shape& given = twins[0]->as<ShapeAttributes>().shape;
   Shape shape;
   int open = 0;
   for (size_t i = 0; i < first.rank(); ++i) {
     bool same = true;
     for (const Node* twin : twins) {
       if (twin->type().shape.rank() != first.rank()) throw Differs{};
-      same = same && twin->type().shape[i] == first[i];
+      const bool left_open = twin->as<ShapeAttributes>().shape[i] < 0 && given[i] >= 0;
+      same = same && !left_open && twin->type().shape[i] == first[i];
     }
     shape.push_back(same ? first[i] : kUnknownDim);
     open += same ? 0 : 1;
@@ -150,9 +155,11 @@ std::optional<ImportedModel> import_by_trials(const ModelProto& model, const Imp
                                               const ImportRules& rules) {
   try {
     std::vector<ImportedModel> trials;
+    SizeLog sizes;
     for (size_t i = 0; i < kTrials; ++i) {
       const ModelProto sized = with_sizes(model, options, i);
-      trials.push_back(Importer(sized, options, rules).run());
+      sizes.begin();
+      trials.push_back(Importer(sized, options, rules, &sizes).run());
     }
     std::vector<const Graph*> graphs;
     for (const ImportedModel& trial : trials) graphs.push_back(trial.graph.get());

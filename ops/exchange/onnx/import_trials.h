@@ -1,7 +1,8 @@
 // Models that compute shapes from dimensions that the file leaves open, such as x.view(x.size(0),
 // -1) of PyTorch: imported once for each of a few trial sizes, where all such arithmetic folds, and
 // put together again. A reshape whose target differs in one dimension infers it; whatever else
-// differs depends on the size, and the model is not imported this way. Internal to the import; one
+// differs depends on the size, and the model is not imported this way. Nor is one in which a size
+// decides anything else, be it the same in all trials (import_sizes.h). Internal to the import; one
 // thread.
 #ifndef KEEL_OPS_EXCHANGE_ONNX_IMPORT_TRIALS_H
 #define KEEL_OPS_EXCHANGE_ONNX_IMPORT_TRIALS_H

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "keel/core/base/printable.h"
+#include "keel/graph/ir/captures.h"
 #include "keel/graph/ir/scopes.h"
 #include "keel/ops/conformance/evaluate.h"
 #include "keel/ops/shape.h"
@@ -86,8 +87,9 @@ Binding* NameTable::find(const std::string& name) {
   return parent_ == nullptr ? nullptr : parent_->find(name);
 }
 
-Importer::Importer(const ModelProto& model, const ImportOptions& options, const ImportRules& rules)
-    : model_(model), options_(options), rules_(rules), declared_(model, options) {
+Importer::Importer(const ModelProto& model, const ImportOptions& options, const ImportRules& rules,
+                   SizeLog* sizes)
+    : model_(model), options_(options), rules_(rules), sizes_(sizes), declared_(model, options) {
   result_.graph = std::make_unique<Graph>();
 }
 
@@ -219,6 +221,11 @@ void Importer::add_inputs(NameTable& names) {
 }
 
 Value Importer::value_of(Binding& binding, StateUse use) {
+  if (binding.origins) throw RefusedNode{kFollowsFromSizes};
+  return handed_on(binding, use);
+}
+
+Value Importer::handed_on(Binding& binding, StateUse use) {
   if (binding.refused) throw DependsOnRefused();
   note_read(binding);
   if (binding.value.valid()) return binding.value;
@@ -226,6 +233,7 @@ Value Importer::value_of(Binding& binding, StateUse use) {
   if (binding.initializer != nullptr && made != initializers_.end())
     return binding.value = made->second;
   binding.value = made_of(binding, use);
+  note_origins(binding.value, binding.origins);
   if (binding.initializer != nullptr) initializers_.emplace(binding.initializer, binding.value);
   return binding.value;
 }
@@ -246,6 +254,17 @@ Value Importer::add_state(const std::string& wanted, const Tensor& tensor, State
   }
   result_.weights.emplace(name, tensor);
   return graph().state(name, initializer, {.trainable = use == StateUse::kTrained}, {});
+}
+
+Origins Importer::origins_of(const Value& value) const {
+  const Node& node = origin_of(value).node({});
+  const auto entry = origins_.find(node.id());
+  const bool is_noted = node.is(OpRole::kConstant) && entry != origins_.end();
+  return is_noted ? Origins(entry->second) : std::nullopt;
+}
+
+void Importer::note_origins(const Value& constant, const Origins& origins) {
+  if (origins) origins_.emplace(constant.node_id(), *origins);
 }
 
 void Importer::assign(const Value& state, const Value& next) {
@@ -298,7 +317,7 @@ std::vector<std::string> Importer::inputs_under(const Value& value) const {
 
 // ---- nodes
 
-Values Importer::build(const NodeProto& node, NameTable& names, Graph* scratch) {
+Values Importer::build(const NodeProto& node, NameTable& names, Scratch* scratch) {
   NodeContext context(*this, names, node, scratch);
   Values values = rules_.find(node.domain, node.op)(context);
   context.require_all_asked();
@@ -326,18 +345,22 @@ bool Importer::is_foldable(const NodeProto& node, NameTable& names) const {
 // better built into the graph.
 bool Importer::fold(const NodeProto& node, CallSite site, NameTable& names) {
   if (!is_foldable(node, names)) return false;
-  Graph scratch;
-  const SiteScope lines(scratch, site);
+  Scratch scratch;
+  const SiteScope lines(scratch.graph, site);
   const Values values = build(node, names, &scratch);
-  if (!can_evaluate(scratch)) return false;
+  if (!can_evaluate(scratch.graph)) return false;
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i].empty()) continue;
     const Type& type = values[i].type({});
     if (type.shape.num_bytes(type.dtype) > kMostFoldedBytes) return false;
   }
-  const conformance::Evaluation evaluation(scratch, {});
+  const conformance::Evaluation evaluation(scratch.graph, {});
+  std::optional<OriginTable> origins;
+  if (!scratch.origins.empty()) origins.emplace(scratch.graph, scratch.origins, evaluation);
   for (size_t i = 0; i < node.outputs.size(); ++i) {
-    if (!node.outputs[i].empty()) names.set(node.outputs[i], {.known = evaluation(values[i])});
+    if (node.outputs[i].empty()) continue;
+    names.set(node.outputs[i], {.known = evaluation(values[i]),
+                                .origins = origins ? (*origins)(values[i]) : std::nullopt});
   }
   return true;
 }
@@ -385,6 +408,7 @@ void Importer::import_node(const GraphProto& graph, const NodeProto& node, CallS
       Binding binding{.value = values[i], .assumed = read_assumed_};
       const Node& made = values[i].node({});
       if (made.is(OpRole::kConstant)) binding.known = made.as<ConstantAttributes>().value;
+      binding.origins = origins_of(values[i]);
       // What a rule gives as a known result lies in no graph that lasts.
       if (binding.known && made.inputs().empty()) binding.value = Value();
       names.set(node.outputs[i], std::move(binding));
@@ -471,7 +495,9 @@ ImportedModel Importer::run() {
     NodeProto output;
     output.name = info.name;
     output.op = "output";
-    if (names.find(info.name) == nullptr) refuse(output, {"no node gives it"});
+    const Binding* binding = names.find(info.name);
+    if (binding == nullptr) refuse(output, {"no node gives it"});
+    if (binding != nullptr && binding->origins) refuse(output, {kFollowsFromSizes});
   }
   require_nothing_refused();
   add_outputs(names);

@@ -15,6 +15,7 @@
 #include "keel/ops/exchange/onnx/declared_types.h"
 #include "keel/ops/exchange/onnx/import.h"
 #include "keel/ops/exchange/onnx/import_rules.h"
+#include "keel/ops/exchange/onnx/import_sizes.h"
 
 namespace keel::onnx {
 
@@ -27,6 +28,8 @@ struct Binding {
   bool refused = false;  // what it depends on was refused
   // It is of the type that the file says, in place of a result that was refused, or made of such.
   bool assumed = false;
+  // Of a known value, where some of it follows from the sizes of a trial.
+  Origins origins;
 
   // Says whether its value might have been known, had nothing been refused.
   bool lost() const noexcept { return refused || (assumed && !known); }
@@ -57,10 +60,17 @@ class NameTable {
 // Thrown where a node depends on one that was refused, so that nothing can be said of it.
 struct DependsOnRefused {};
 
+// A graph in which known values are computed.
+struct Scratch {
+  Graph graph;
+  ConstantOrigins origins;
+};
+
 class Importer {
  public:
-  // `rules` must outlive it.
-  Importer(const ModelProto& model, const ImportOptions& options, const ImportRules& rules);
+  // `rules` must outlive it, and so must the log of the sizes that trials read, where this is one.
+  Importer(const ModelProto& model, const ImportOptions& options, const ImportRules& rules,
+           SizeLog* sizes = nullptr);
   ImportedModel run();
 
   const ModelProto& model() const noexcept { return model_; }
@@ -82,8 +92,15 @@ class Importer {
   };
   int64_t version_of(const std::string& domain) const;
   // The value in the model's graph: a known one becomes a constant or, of an initializer of floats,
-  // a state.
+  // a state. Throws RefusedNode where it follows from the sizes of a trial.
   Value value_of(Binding& binding, StateUse use);
+  // The same for a body or a result that hands it on: what it is computed from is kept.
+  Value handed_on(Binding& binding, StateUse use);
+  // Null where the import is no trial.
+  SizeLog* sizes() noexcept { return sizes_; }
+  // Of a value that is a constant of the model's graph.
+  Origins origins_of(const Value& value) const;
+  void note_origins(const Value& constant, const Origins& origins);
   // A state of the model's graph under that name, or one like it where that is taken.
   Value add_state(const std::string& name, const Tensor& value, StateUse use);
   // Makes `next` what the state is after a step. The last call for a state says it.
@@ -116,7 +133,7 @@ class Importer {
   // The binding that goes on under the name of a result that was refused.
   Binding stand_in(const GraphProto& graph, const std::string& name);
   void leave_unchecked(const GraphProto& body);
-  Values build(const NodeProto& node, NameTable& names, Graph* scratch);
+  Values build(const NodeProto& node, NameTable& names, Scratch* scratch);
   bool fold(const NodeProto& node, CallSite site, NameTable& names);
   bool is_foldable(const NodeProto& node, NameTable& names) const;
   Value named_output(Value value, const std::string& name);
@@ -126,6 +143,8 @@ class Importer {
   const ModelProto& model_;
   const ImportOptions& options_;
   const ImportRules& rules_;
+  SizeLog* sizes_;
+  ConstantOrigins origins_;
   ImportedModel result_;
   Graph* place_ = nullptr;  // null: the model's graph
   // A body is imported as often as its types are asked for; its initializers are there once.

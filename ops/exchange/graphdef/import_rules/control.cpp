@@ -24,7 +24,7 @@ Value as_condition(NodeContext& c, const Value& x) {
 
 Values operands_from(NodeContext& c, size_t first) {
   Values values;
-  for (size_t i = first; i < c.inputs(); ++i) values.push_back(c.in(i));
+  for (size_t i = first; i < c.inputs(); ++i) values.push_back(c.handed_on(i));
   return values;
 }
 

@@ -48,12 +48,12 @@ Values depthwise(NodeContext& c) {
 
 // Height and width in the shape of images that an input says.
 std::vector<int64_t> image_size(NodeContext& c, size_t input, const std::string& layout) {
-  std::vector<int64_t> shape = c.integers(input, "the shape of the images");
-  const size_t height = layout == "NHWC" ? 1 : 2;
+  const onnx::SizeNumbers shape = c.sizes(input, "the shape of the images");
   // The newer form says height and width alone.
-  if (shape.size() == 2) return shape;
-  if (shape.size() != 4) c.refuse("the shape of the images is not four numbers");
-  return {shape[height], shape[height + 1]};
+  const bool alone = shape.values.size() == 2;
+  if (!alone && shape.values.size() != 4) c.refuse("the shape of the images is not four numbers");
+  const size_t height = alone ? 0 : layout == "NHWC" ? 1 : 2;
+  return {c.fixed(shape, height), c.fixed(shape, height + 1)};
 }
 
 Values input_gradient_of(NodeContext& c, const Value& filter, int64_t groups) {
@@ -73,11 +73,11 @@ int64_t groups_of(NodeContext& c, int64_t channels, int64_t inner) {
 Values input_gradient(NodeContext& c) {
   const Value filter = c.in(1);
   c.require_rank(filter, 4, 4, "its filter is");
-  const std::vector<int64_t> shape = c.integers(0, "the shape of the images");
+  const onnx::SizeNumbers shape = c.sizes(0, "the shape of the images");
   // Height and width alone leave the channels to the filter.
-  if (shape.size() == 2) return input_gradient_of(c, filter, 1);
-  if (shape.size() != 4) c.refuse("the shape of the images is not four numbers");
-  const int64_t channels = shape[image_layout(c) == "NHWC" ? 3 : 1];
+  if (shape.values.size() == 2) return input_gradient_of(c, filter, 1);
+  if (shape.values.size() != 4) c.refuse("the shape of the images is not four numbers");
+  const int64_t channels = c.fixed(shape, image_layout(c) == "NHWC" ? 3 : 1);
   return input_gradient_of(c, filter, groups_of(c, channels, filter.shape({})[2]));
 }
 Values depthwise_input_gradient(NodeContext& c) {

@@ -5,6 +5,7 @@
 #include "keel/ops/composed/rearrange.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/exchange/graphdef/op_rules.h"
+#include "keel/ops/exchange/onnx/import_integers.h"
 #include "keel/ops/exchange/onnx/import_shapes.h"
 #include "keel/ops/gather.h"
 #include "keel/ops/slice.h"
@@ -227,7 +228,7 @@ Paddings paddings_of(NodeContext& c) {
 Values pad_with_value(NodeContext& c) {
   const Value x = c.in(0);
   const Paddings pads = paddings_of(c);
-  const double value = c.inputs() > 2 ? c.number(2, "the padding") : 0;
+  const double value = c.inputs() > 2 ? onnx::exact_number(c, 2, "the padding") : 0;
   return {pads.low.empty() ? x : pad(x, pads.low, pads.high, value, {})};
 }
 

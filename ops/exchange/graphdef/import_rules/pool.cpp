@@ -39,10 +39,11 @@ Values max_pool_gradient(NodeContext& c) {
 
 Values average_pool_gradient(NodeContext& c) {
   const auto attributes = pooling_attributes<AvgPool2dAttributes>(c);
-  const std::vector<int64_t> shape = c.integers(0, "the shape of the images");
-  if (shape.size() != 4) c.refuse("the shape of its images is not four numbers");
+  const onnx::SizeNumbers shape = c.sizes(0, "the shape of the images");
+  if (shape.values.size() != 4) c.refuse("the shape of its images is not four numbers");
   const size_t height = attributes.layout == "NHWC" ? 1 : 2;
-  return {avg_pool2d_gradient(c.in(1), {shape[height], shape[height + 1]}, attributes, {})};
+  return {avg_pool2d_gradient(c.in(1), {c.fixed(shape, height), c.fixed(shape, height + 1)},
+                              attributes, {})};
 }
 
 }  // namespace

@@ -17,14 +17,17 @@ namespace {
 using onnx::NodeContext;
 using Ints = std::vector<int64_t>;
 
+Tensor numbers(const Ints& values) {
+  return Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, values);
+}
 Value numbers(NodeContext& c, const Ints& values, DType dtype) {
-  return c.result(
-      Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, values).cast(dtype, {}));
+  return c.result(numbers(values).cast(dtype, {}));
 }
 
 Value shape_as_numbers(NodeContext& c, size_t input) {
   const Shape shape = c.known_shape(c.in(input), "its input");
-  return numbers(c, Ints(shape.begin(), shape.end()), c.dtype_attribute("out_type", i32));
+  return c.result_of_sizes(numbers(Ints(shape.begin(), shape.end())),
+                           c.dtype_attribute("out_type", i32));
 }
 
 Values shape_of(NodeContext& c) { return {shape_as_numbers(c, 0)}; }
@@ -38,7 +41,7 @@ Values shapes_of(NodeContext& c) {
 Values size_of_value(NodeContext& c) {
   const Shape shape = c.known_shape(c.in(0), "its input");
   const Tensor size = Tensor::scalar<int64_t>(shape.num_elements());
-  return {c.result(size.cast(c.dtype_attribute("out_type", i32), {}))};
+  return {c.result_of_sizes(size, c.dtype_attribute("out_type", i32))};
 }
 
 Values rank_of(NodeContext& c) {
@@ -46,9 +49,7 @@ Values rank_of(NodeContext& c) {
   return {c.result(Tensor::scalar<int32_t>(rank))};
 }
 
-Values reshape_of(NodeContext& c) {
-  return {reshape(c.in(0), Shape(c.integers(1, "the shape")), {})};
-}
+Values reshape_of(NodeContext& c) { return {onnx::reshaped(c, c.in(0), c.sizes(1, "the shape"))}; }
 
 Values transpose_of(NodeContext& c) {
   const Value x = c.in(0);

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "keel/ops/elementwise.h"
+#include "keel/ops/exchange/onnx/import_integers.h"
 #include "keel/ops/exchange/onnx/import_rules.h"
 #include "keel/ops/exchange/onnx/import_shapes.h"
 #include "keel/ops/gather.h"
@@ -21,9 +22,9 @@ Values concat_of(NodeContext& c) {
 
 // A slice that goes backwards from before the first element begins at it, where Keel's own slice
 // has no elements.
-int64_t backward_start(const NodeContext& c, int64_t start, int64_t dim) {
+int64_t backward_start(NodeContext& c, int64_t start, int64_t dim) {
   if (start >= -1) return start;
-  if (dim < 0) {
+  if (c.is_open(dim)) {
     c.refuse("it goes backwards from " + std::to_string(start) +
              ", and whether its axis begins behind that is not known before the run");
   }
@@ -157,7 +158,7 @@ Values pad_of(NodeContext& c) {
     if (c.version() < 11)
       value = c.attribute("value", 0.0);
     else if (c.has(2))
-      value = c.number(2, "the value of the padding");
+      value = exact_number(c, 2, "the value of the padding");
     return {pad(x, pads.low, pads.high, value, {})};
   }
   c.ignore("value");

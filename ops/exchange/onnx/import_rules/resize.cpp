@@ -82,6 +82,9 @@ CroppedTaps taps_of(NodeContext& c, const ResizeSettings& s, const ResizeAxis& a
   taps.weights.assign(count, {});
   for (int64_t i = 0; i < a.out; ++i) {
     const double x = position_of(c, s, a, i);
+    if (!(std::fabs(x) < 0x1p53))
+      c.refuse("element " + std::to_string(i) +
+               " of an axis of its result lies nowhere in its input");
     taps.outside.push_back(s.position == "tf_crop_and_resize" &&
                            (x < 0 || x > static_cast<double>(a.in - 1)));
     int64_t first = 0;
@@ -128,24 +131,32 @@ Value resized(NodeContext& c, Value x, const ResizeSettings& s,
   return outside.valid() ? select(outside, s.beyond, x, {}) : x;
 }
 
+// Says whether the size of an axis that a node gives is the open one that the axis has.
+bool keeps_open_size(const SizeNumbers& sizes, size_t i, int64_t in) {
+  return sizes.origins[i] == Origin::kPolynomial && sizes.values[i] == in;
+}
+
 // The axes from scales, or sizes, or both that a node gives for some of them.
 std::vector<ResizeAxis> resize_axes(NodeContext& c, const Shape& shape,
                                     const std::vector<size_t>& axes,
-                                    const std::vector<double>& scales,
-                                    const std::vector<int64_t>& sizes) {
+                                    const std::vector<double>& scales, const SizeNumbers& sizes) {
   std::vector<ResizeAxis> result;
   for (const int64_t dim : shape) result.push_back({.in = dim, .out = dim});
-  const size_t given = sizes.empty() ? scales.size() : sizes.size();
+  const bool scaled = sizes.values.empty();
+  const size_t given = scaled ? scales.size() : sizes.values.size();
   if (given != axes.size()) c.refuse("its scales or sizes do not fit its axes");
   for (size_t i = 0; i < given; ++i) {
     ResizeAxis& a = result[axes[i]];
-    const auto in = static_cast<double>(a.in);
-    if (sizes.empty()) {
+    if (scaled) {
       a.scale = scales[i];
-      a.out = static_cast<int64_t>(std::clamp(std::floor(in * a.scale), 0.0, 0x1p62));
+      if (!(a.scale > 0)) c.refuse("its result would be empty");
+      // ONNX's own shapes are of this product in f32: 10 * 0.7 is 7 there, and less in f64.
+      const float length = static_cast<float>(a.in) * static_cast<float>(a.scale);
+      a.out = static_cast<int64_t>(std::min(std::floor(length), 0x1p62F));
     } else {
-      a.out = sizes[i];
-      a.scale = static_cast<double>(a.out) / in;
+      if (keeps_open_size(sizes, i, a.in)) continue;
+      a.out = c.fixed(sizes, i);
+      a.scale = static_cast<double>(a.out) / static_cast<double>(a.in);
     }
     constexpr int64_t kMost = 1 << 24;
     if (a.out < 1 || !(a.scale > 0)) c.refuse("its result would be empty");
@@ -173,9 +184,9 @@ Values resize_of(NodeContext& c) {
     axes.push_back(front_axis(c, axis, shape.rank()));
   const size_t scales_at = c.version() < 11 ? 1 : 2;
   std::vector<double> scales;
-  std::vector<int64_t> sizes;
+  SizeNumbers sizes;
   if (c.has(scales_at)) scales = c.numbers(scales_at, "the scales");
-  if (c.version() >= 11 && c.has(3)) sizes = c.integers(3, "the sizes");
+  if (c.version() >= 11 && c.has(3)) sizes = c.sizes(3, "the sizes");
   std::vector<ResizeAxis> resize = resize_axes(c, shape, axes, scales, sizes);
   if (c.version() >= 11) c.ignore(1);  // the region, which cropping alone has
   if (s.position == "tf_crop_and_resize") {

@@ -27,23 +27,31 @@ Values shape_of(NodeContext& c) {
   const int64_t start = bound("start", 0), end = bound("end", rank);
   Ints dims;
   for (int64_t i = start; i < end; ++i) dims.push_back(shape[static_cast<size_t>(i)]);
-  return {c.result(Tensor::of<int64_t>({static_cast<int64_t>(dims.size())}, dims))};
+  return {c.result_of_sizes(Tensor::of<int64_t>({static_cast<int64_t>(dims.size())}, dims), i64)};
 }
 
 Values size_of_value(NodeContext& c) {
   const Shape shape = c.known_shape(c.in(0), "its input");
-  return {c.result(Tensor::scalar<int64_t>(shape.num_elements()))};
+  return {c.result_of_sizes(Tensor::scalar<int64_t>(shape.num_elements()), i64)};
 }
 
 // A 0 keeps the input's dimension, unless allowzero says that it means what it is.
 Values reshape_of(NodeContext& c) {
-  Ints dims = c.version() < 5 ? c.attribute("shape", Ints{}) : c.integers(1, "the shape");
+  SizeNumbers target;
+  if (c.version() < 5) {
+    target.values = c.attribute("shape", Ints{});
+    target.origins.assign(target.values.size(), Origin::kFile);
+  } else {
+    target = c.sizes(1, "the shape");
+  }
+  Ints& dims = target.values;
   const bool zeros = c.attribute("allowzero", int64_t{0}) != 0;
   c.ignore("consumed_inputs");
   const Value x = c.in(0);
   size_t kept = dims.size();  // a dimension that is not known
   for (size_t i = 0; i < dims.size() && !zeros; ++i) {
     if (dims[i] != 0) continue;
+    c.fixed(target, i);
     if (i >= x.shape({}).rank()) c.refuse("its shape keeps a dimension that is not there");
     dims[i] = x.shape({})[i];
     if (dims[i] < 0) kept = i;
@@ -52,7 +60,7 @@ Values reshape_of(NodeContext& c) {
     c.refuse("its shape keeps dimension " + std::to_string(kept) + " of " + to_string(x.shape({})) +
              ", which is not known before the run, beside another open one");
   }
-  return {reshape(x, Shape(dims), {})};
+  return {reshaped(c, x, target)};
 }
 
 Values transpose_of(NodeContext& c) {
