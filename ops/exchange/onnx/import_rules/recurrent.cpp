@@ -29,7 +29,7 @@ struct Direction {
   double clip = 0;  // of the activations' arguments; 0: none
   std::vector<std::string> activations;
   bool linear_before_reset = false;
-  bool coupled = false;  // the input gate is what the forget gate leaves
+  bool coupled = false;  // the forget gate is what the input gate leaves
 
   Value activate(size_t i, Value x) const {
     if (clip > 0) x = clamp(x, -clip, clip, {});
@@ -87,8 +87,8 @@ Values lstm_step(const Direction& d, const Value& x, const Values& states) {
     return d.activate(0, sum);
   };
   const Value& cell = states[1];
-  const Value forget = gate(2, 2, cell);
-  const Value input = d.coupled ? sub(1.0, forget, {}) : gate(0, 0, cell);
+  const Value input = gate(0, 0, cell);
+  const Value forget = d.coupled ? sub(1.0, input, {}) : gate(2, 2, cell);
   const Value next =
       add(mul(forget, cell, {}), mul(input, d.activate(1, part(sums, 3, n)), {}), {});
   const Value output = gate(1, 1, next);
