@@ -39,14 +39,34 @@ ExportNames write_broadcast_to(Context& c) {
   return {expanded(c, c.in(0), c.dtype(0), to)};
 }
 
+// Says whether a slice begins at an element of its axis or behind it, whatever the batch.
+bool begins_inside(const ExportDimension& begin, const ExportDimension& dim) {
+  if (begin.per_batch >= 0 && begin.size >= -1) return true;
+  constexpr int64_t kFarBefore = -(int64_t{1} << 62);
+  return begin.per_batch + dim.per_batch >= 0 && std::max(begin.size, kFarBefore) + dim.size >= 0;
+}
+
+// A slice that goes backwards from before the first element has none, where ONNX has it begin at
+// the first one.
 ExportNames write_slice(Context& c) {
   const size_t rank = c.rank(0);
   if (rank == 0) return {c.in(0)};
+  ExportDimensions begin = c.attribute_dims("begin"), end = c.attribute_dims("end");
+  ExportDimensions strides = c.attribute_dims("strides");
   std::vector<int64_t> axes(rank);
   std::iota(axes.begin(), axes.end(), 0);
-  return {c.op("Slice", {c.in(0), c.dimensions(c.attribute_dims("begin")),
-                         c.dimensions(c.attribute_dims("end")), c.integers(axes),
-                         c.dimensions(c.attribute_dims("strides"))})};
+  for (size_t axis = 0; axis < rank; ++axis) {
+    if (strides[axis].size >= 0) continue;
+    const ExportDimension dim = c.dims(0)[axis];
+    if (begins_inside(begin[axis], dim)) continue;
+    if (!begin[axis].fixed() || !dim.fixed())
+      c.refuse(
+          "whether its slice begins before the first element depends on the size of the batch");
+    begin[axis] = end[axis] = {.size = 0};
+    strides[axis] = {.size = 1};
+  }
+  return {c.op("Slice", {c.in(0), c.dimensions(begin), c.dimensions(end), c.integers(axes),
+                         c.dimensions(strides)})};
 }
 
 // Puts `interior` elements of the padding between every two neighbours along an axis: each element
@@ -68,7 +88,9 @@ std::string spread(Context& c, const std::string& x, ExportDimensions& dims, siz
 
 ExportNames write_pad(Context& c) {
   const DType stored = c.dtype(0), dtype = stored == boolean ? i32 : stored;
-  const double value = c.node().as<PadAttributes>().value;
+  // What the value becomes in the node's own dtype, before it is computed wider.
+  const double value =
+      Tensor::full(c.node().type().dtype, {}, c.node().as<PadAttributes>().value).at(0);
   const std::string padding = c.number(dtype, value);
   std::string x = c.cast(c.in(0), stored, dtype);
   ExportDimensions dims = c.dims(0);
