@@ -84,11 +84,17 @@ Value places_of_largest(NodeContext& c, const Value& x, const SpatialWindows& wi
   const Value row = iota(c.graph(), i64, {shape.num_elements()}, 0, {});
   const Value numbers = transpose(reshape(row, Shape(dims), {}), perm, {});
   const Value elements = window_elements(padded(x, windows, lowest_of(x.dtype({}))), windows);
-  const Value places = window_elements(padded(numbers, windows, 0), windows);
-  const Value best = argmax(elements, 0, true, {});
+  const Value places = window_elements(padded(numbers, windows, -1), windows);
   const Value taps =
       along_axis(iota(c.graph(), i64, {elements.shape({})[0]}, 0, {}), 0, shape.rank() + 1);
-  return sum(select(equal(taps, best, {}), places, 0, {}), {0}, false, {});
+  const auto place_at = [&](const Value& tap) {
+    return sum(select(equal(taps, tap, {}), places, 0, {}), {0}, false, {});
+  };
+  // Padding is as large as the largest element only where all of them are the lowest number: the
+  // first of them counts, which padding never does.
+  const Value place = place_at(argmax(elements, 0, true, {}));
+  const Value first = argmax(cast(greater_equal(places, 0, {}), i32, {}), 0, true, {});
+  return select(less(place, 0, {}), place_at(first), place, {});
 }
 
 Values max_pool(NodeContext& c) {
