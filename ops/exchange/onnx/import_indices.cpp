@@ -201,7 +201,6 @@ Value scatter_rows(NodeContext& c, const Value& x, const Value& places, const Va
   // Without the rows' own values nothing else asks whether the places are in range.
   if (reduction == "last")
     return select(rows_hit(c, x, places), combine_rows(x, places, updates, nullptr), x, {});
-  if (reduction != "none") c.refuse("its reduction is '" + reduction + "'");
   const DType dtype = x.dtype({}) == boolean ? u8 : x.dtype({});
   const Value own = cast(x, dtype, {});
   const Value put = scatter_add(zeros_like(own, {}), places, cast(updates, dtype, {}), {});

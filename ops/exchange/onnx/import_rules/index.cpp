@@ -100,8 +100,12 @@ Values gather_nd(NodeContext& c) {
 
 // ---- scatter
 
+std::string reduction_of(NodeContext& c) {
+  return c.choice("reduction", {"none", "add", "mul", "max", "min"});
+}
+
 Values scatter_elements(NodeContext& c) {
-  const std::string reduction = c.attribute("reduction", "none");
+  const std::string reduction = reduction_of(c);
   const Value x = c.in(0);
   const size_t axis = front_axis(c, c.attribute("axis", int64_t{0}), x.shape({}).rank());
   const Shape shape = c.known_shape(x, "its input");
@@ -114,7 +118,7 @@ Values scatter_elements(NodeContext& c) {
 }
 
 Values scatter_nd(NodeContext& c) {
-  const std::string reduction = c.attribute("reduction", "none");
+  const std::string reduction = reduction_of(c);
   const Value x = c.in(0);
   const RowPlaces named = row_places(c, 1, x.shape({}), 0, BelowZero::kFromEnd);
   const int64_t count = named.places.shape({}).num_elements();
