@@ -1,0 +1,277 @@
+// What ONNX and TensorFlow say of numbers at the ends of their dtypes was not what imports made of
+// them: a resize counted its elements in f64 where ONNX counts in f32, a coupled LSTM let the wrong
+// gate lead, indices of a MaxPool named padding, remainders and ranges overflowed, padding was
+// rounded to f64, a count that is not a number was made an integer, and an exported slice that has
+// no elements got one.
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "keel/keel.h"
+#include "keel/ops/exchange/graphdef/file/read_graph_def.h"
+#include "keel/ops/exchange/graphdef/import.h"
+#include "keel/ops/exchange/onnx/export.h"
+#include "keel/ops/exchange/onnx/import.h"
+
+#include "support/error_of.h"
+#include "support/graph_def_text.h"
+#include "support/onnx_op.h"
+#include "support/temp_folder.h"
+
+namespace keel {
+namespace {
+
+using namespace keel_test;
+
+constexpr int32_t kLeast = std::numeric_limits<int32_t>::min();
+constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
+
+Tensor i32s(const std::vector<int32_t>& values) {
+  return Tensor::of<int32_t>({static_cast<int64_t>(values.size())}, values);
+}
+Tensor floats(const std::vector<float>& values) {
+  return Tensor::of<float>({static_cast<int64_t>(values.size())}, values);
+}
+std::string text_attribute(const std::string& name, const std::string& value) {
+  return bytes_field(1, name) + bytes_field(4, value) + number_field(20, 3);
+}
+
+onnx::ImportedModel imported(const OnnxGraph& graph, int64_t opset = 17) {
+  return onnx::import_model(onnx::parse_model(onnx_model(graph, opset), "m.onnx"), {});
+}
+
+// A node of TensorFlow on operands that the graph holds.
+Tensor tensorflow(const std::string& op, const std::vector<Tensor>& operands) {
+  std::string text;
+  std::vector<std::string> names;
+  for (const Tensor& operand : operands) {
+    names.push_back("operand" + std::to_string(names.size()));
+    text += const_text(names.back(), operand);
+  }
+  graphdef::ImportOptions options;
+  options.outputs = {"y"};
+  const graphdef::ImportedModel model =
+      graphdef::import_graph(graphdef::parse_graph_def(text + node_text("y", op, names), "g.pbtxt",
+                                                       graphdef::FileKind::kGraph),
+                             options);
+  Session session(*model.graph, device("ref"));
+  return session.run(model.output("y"), {});
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("issues");
+
+// In f32 10 * 0.7, 10 * 0.9 and 5 * 1.4 are 7, 9 and 7; in f64 the same factors give less.
+TEST_CASE("a resize has as many elements as its scale says in f32") {
+  const auto length = [](const char* op, int64_t in, float scale) {
+    const bool resize = std::string(op) == "Resize";
+    std::vector<OnnxOperand> operands{{"x", onnx_counting({1, 1, in})}};
+    if (resize) operands.push_back({});
+    operands.push_back({"s", floats({1, 1, scale}), true});
+    return OnnxOp{.op = op, .operands = operands, .opset = resize ? 13 : 9}.run().shape()[2];
+  };
+  for (const char* op : {"Resize", "Upsample"}) {
+    CAPTURE(op);
+    CHECK(length(op, 10, 0.7f) == 7);
+    CHECK(length(op, 10, 0.9f) == 9);
+    CHECK(length(op, 5, 1.4f) == 7);
+    CHECK(length(op, 10, 0.55f) == 5);
+    CHECK(length(op, 10, 2.0f) == 20);
+  }
+}
+
+// One cell of 2 whose input gate is 3/4 and whose candidate is 1/2: 1/4 of the cell stays, and 3/4
+// of the candidate comes: 1/2 + 3/8. Its forget gate by itself would be 1/2.
+TEST_CASE("in a coupled LSTM the forget gate is what the input gate leaves") {
+  const float log3 = std::log(3.0f);
+  const std::vector<float> none(4, 0.0f);
+  const OnnxGraph graph{
+      .nodes = {onnx_node("LSTM", {"x", "w", "r", "b", "", "h", "c"}, {"", "", "y"},
+                          {onnx_int("hidden_size", 1), onnx_int("input_forget", 1)})},
+      .initializers = {onnx_floats("w", {1, 4, 1}, none), onnx_floats("r", {1, 4, 1}, none),
+                       onnx_floats("b", {1, 8}, {log3, 0, 0, log3 / 2, 0, 0, 0, 0}),
+                       onnx_floats("h", {1, 1, 1}, {0}), onnx_floats("c", {1, 1, 1}, {2})},
+      .inputs = {onnx_value("x", 1, {1, 1, 1})},
+      .outputs = {bytes_field(1, "y")}};
+  const onnx::ImportedModel model = imported(graph);
+  Session session(*model.graph, device("ref"));
+  const Tensor y = session.run(model.output("y"), {{model.input("x"), Tensor(f32, {1, 1, 1})}});
+  CHECK(y.at(0) == doctest::Approx(0.875));
+}
+
+// Windows of 2 x 2 around 3 x 3 elements that are all the lowest of their dtype.
+TEST_CASE("the places of largest elements are never those of padding") {
+  const auto list = [](const char* name, const std::vector<int64_t>& values) {
+    std::string bytes = bytes_field(1, name);
+    for (const int64_t value : values) bytes += number_field(8, value);
+    return bytes + number_field(20, 7);
+  };
+  const std::vector<int64_t> rows{0, 0, 1, 2, 0, 0, 1, 2, 3, 3, 4, 5, 6, 6, 7, 8};
+  const double infinity = std::numeric_limits<double>::infinity();
+  struct Lowest {
+    int type;
+    DType dtype;
+    double value;
+  };
+  for (const Lowest& lowest :
+       {Lowest{1, f32, -infinity}, Lowest{2, u8, 0}, Lowest{6, i32, static_cast<double>(kLeast)},
+        Lowest{7, i64, -0x1p63}}) {
+    CAPTURE(lowest.type);
+    const OnnxGraph graph{
+        .nodes = {onnx_node("MaxPool", {"x"}, {"y", "i"},
+                            {list("kernel_shape", {2, 2}), list("pads", {1, 1, 1, 1})})},
+        .inputs = {onnx_value("x", lowest.type, {1, 1, 3, 3})},
+        .outputs = {bytes_field(1, "y"), bytes_field(1, "i")}};
+    const onnx::ImportedModel model = imported(graph);
+    Session session(*model.graph, device("ref"));
+    Tensor x = Tensor::full(lowest.dtype, {1, 1, 3, 3}, lowest.value);
+    const Tensor places = session.run(model.output("i"), {{model.input("x"), x}});
+    CHECK(bit_equal(places, onnx_int64({1, 1, 4, 4}, rows)));
+    // One element is larger: its windows name it.
+    x.set(4, 7);
+    const Tensor named = session.run(model.output("i"), {{model.input("x"), x}});
+    for (const int64_t window : {5, 6, 9, 10}) CHECK(named.at(window) == 4);
+    CHECK(named.at(2) == 1);
+  }
+}
+
+TEST_CASE("quotients and remainders of the least integer are those of mathematics") {
+  const std::vector<int32_t> a{kLeast, kMost, kLeast, kLeast, -7, 7, 6};
+  const std::vector<int32_t> b{7, kLeast, 3, kLeast, 2, -2, -3};
+  // a - b * trunc(a / b): -2^31 = -7 * 306783378 - 2, and -2^31 = -3 * 715827882 - 2.
+  const Tensor truncated = i32s({-2, kMost, -2, 0, -1, 1, 0});
+  const OnnxOp mod{.op = "Mod",
+                   .operands = {{"a", i32s(a)}, {"b", i32s(b)}},
+                   .attributes = {onnx_int("fmod", 1)}};
+  CHECK(bit_equal(mod.run(), truncated));
+  CHECK(bit_equal(mod.run("cpu"), truncated));
+  CHECK(bit_equal(tensorflow("TruncateMod", {i32s(a), i32s(b)}), truncated));
+  CHECK(bit_equal(tensorflow("FloorDiv", {i32s(a), i32s(b)}),
+                  i32s({-306783379, -1, -715827883, 1, -4, -4, -2})));
+}
+
+TEST_CASE("ranges reach from one end of their dtype to the other") {
+  const Tensor whole = i32s({kLeast, -(1 << 30), 0, 1 << 30}), half = i32s({0, 1 << 30});
+  const Tensor down = i32s({kMost, kMost - (1 << 30), -1, -1 - (1 << 30)});
+  const auto scalar = [](int32_t value) { return Tensor::scalar<int32_t>(value); };
+  const auto range = [&](int32_t start, int32_t limit, int32_t step) {
+    return OnnxOp{.op = "Range",
+                  .operands = {{"a", scalar(start), true},
+                               {"b", scalar(limit), true},
+                               {"c", scalar(step), true}}}
+        .run();
+  };
+  const auto tensorflow_range = [&](int32_t start, int32_t limit, int32_t step) {
+    return tensorflow("Range", {scalar(start), scalar(limit), scalar(step)});
+  };
+  CHECK(bit_equal(range(kLeast, kMost, 1 << 30), whole));
+  CHECK(bit_equal(range(0, kMost, 1 << 30), half));
+  CHECK(bit_equal(range(kMost, kLeast, -(1 << 30)), down));
+  CHECK(range(3, 3, 1).num_elements() == 0);
+  CHECK(bit_equal(tensorflow_range(kLeast, kMost, 1 << 30), whole));
+  CHECK(bit_equal(tensorflow_range(0, kMost, 1 << 30), half));
+  CHECK(bit_equal(tensorflow_range(kMost, kLeast, -(1 << 30)), down));
+  const std::string many = error_of([&] { range(kLeast, kMost, 1); });
+  CHECK_MESSAGE(contains(many, "more than 2^24 numbers"), many);
+}
+
+TEST_CASE("what is no number of elements or no place is refused") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto range = [](float start, float limit) {
+    OnnxOp{.op = "Range",
+           .operands = {{"a", Tensor::scalar(start), true},
+                        {"b", Tensor::scalar(limit), true},
+                        {"c", Tensor::scalar(1.0f), true}}}
+        .run();
+  };
+  const std::string count = error_of([&] { range(0, nan); });
+  CHECK_MESSAGE(contains(count, "say no count of numbers"), count);
+  const std::string endless = error_of([&] { range(0, std::numeric_limits<float>::infinity()); });
+  CHECK_MESSAGE(contains(endless, "more than 2^24 numbers"), endless);
+  for (const char* mode : {"nearest", "linear"}) {
+    const OnnxOp crop{
+        .op = "Resize",
+        .operands = {{"x", onnx_counting({1, 1, 4})},
+                     {"roi", floats({0, 0, 0, 1, 1, nan}), true},
+                     {"s", floats({1, 1, 2}), true}},
+        .attributes = {text_attribute("mode", mode),
+                       text_attribute("coordinate_transformation_mode", "tf_crop_and_resize")}};
+    const std::string nowhere = error_of([&] { crop.run(); });
+    CHECK_MESSAGE(contains(nowhere, "lies nowhere in its input"), nowhere);
+  }
+}
+
+TEST_CASE("padding by an integer beyond the precision of f64 is refused and not rounded") {
+  constexpr int64_t kExact = int64_t{1} << 53;
+  const auto padded = [](int64_t value) {
+    return OnnxOp{.op = "Pad",
+                  .operands = {{"x", onnx_int64({2}, {1, 2})},
+                               {"p", onnx_int64({2}, {0, 1}), true},
+                               {"v", onnx_int64({}, {value}), true}}}
+        .run();
+  };
+  CHECK(bit_equal(padded(kExact), onnx_int64({3}, {1, 2, kExact})));
+  const std::string rounded = error_of([&] { padded(kExact + 1); });
+  CHECK_MESSAGE(contains(rounded, "is no number that f64 holds exactly"), rounded);
+  const auto padded_v2 = [](int64_t value) {
+    const std::string number =
+        "tensor { dtype: DT_INT64 tensor_shape { } int64_val: " + std::to_string(value) + " }";
+    const std::string text =
+        const_text("x", onnx_int64({2}, {1, 2})) +
+        const_text("p", Tensor::of<int32_t>({1, 2}, {0, 1})) +
+        node_text("v", "Const", {}, {{"dtype", "type: DT_INT64"}, {"value", number}}) +
+        node_text("y", "PadV2", {"x", "p", "v"});
+    graphdef::ImportOptions options;
+    options.outputs = {"y"};
+    graphdef::import_graph(graphdef::parse_graph_def(text, "g.pbtxt", graphdef::FileKind::kGraph),
+                           options);
+  };
+  CHECK(error_of([&] { padded_v2(kExact); }) == "");
+  const std::string v2 = error_of([&] { padded_v2(kExact + 1); });
+  CHECK_MESSAGE(contains(v2, "is no number that f64 holds exactly"), v2);
+}
+
+TEST_CASE("a reduction of scattered elements that ONNX does not know is refused") {
+  for (const char* op : {"ScatterElements", "ScatterND"}) {
+    const bool rows = std::string(op) == "ScatterND";
+    const OnnxOp scatter{.op = op,
+                         .operands = {{"x", onnx_counting({3})},
+                                      {"i", onnx_int64(rows ? Shape{1, 1} : Shape{1}, {1})},
+                                      {"u", floats({9})}},
+                         .attributes = {text_attribute("reduction", "last")},
+                         .opset = 18};
+    const std::string text = error_of([&] { scatter.run(); });
+    CHECK_MESSAGE(contains(text, "its reduction is 'last'"), text);
+  }
+}
+
+// Of x[-8::-1] NumPy takes no elements where x has fewer than 8; ONNX takes the first one.
+TEST_CASE("an exported slice that goes backwards from before its axis stays empty") {
+  const TempFolder files;
+  const std::string path = files.file("m.onnx");
+  const auto length = [&](const Shape& shape, int64_t begin, int64_t run_size) {
+    Graph g;
+    const Value x = g.input("x", f32, shape);
+    onnx::save(g, {}, {slice(x, {begin}, {kToStart}, {-1})}, path, {.names = {"y"}});
+    const onnx::ImportedModel model = onnx::load(path);
+    Session session(*model.graph, device("ref"));
+    return session.run(model.output("y"), {{model.input("x"), onnx_counting({run_size})}})
+        .shape()[0];
+  };
+  CHECK(length({5}, -8, 5) == 0);
+  CHECK(length({5}, -6, 5) == 0);
+  CHECK(length({5}, -5, 5) == 1);
+  CHECK(length({5}, -2, 5) == 4);
+  CHECK(length({-1}, -1, 3) == 3);
+  const std::string open = error_of([&] { length({-1}, -8, 5); });
+  CHECK_MESSAGE(contains(open, "depends on the size of the batch"), open);
+}
+
+TEST_SUITE_END();
+
+}  // namespace keel
