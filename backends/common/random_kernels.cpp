@@ -71,7 +71,7 @@ std::unique_ptr<RangeKernel> make_fold_key(const Node& node, int) {
   return std::make_unique<FoldKeyKernel>(node);
 }
 
-constexpr SharedKernel kKernels[] = {made_in_ranges<make_fold_key, TaskKind::kAiCpu>("fold_key"),
+constexpr SharedKernel kKernels[] = {made_in_ranges<make_fold_key>("fold_key"),
                                      made_in_ranges<make_random<fill_uniforms>>("uniform"),
                                      made_in_ranges<make_random<fill_normals>>("normal"),
                                      made_in_ranges<make_random<fill_bools>>("bernoulli")};
