@@ -141,7 +141,7 @@ class NpuBackend final : public Backend {
     TaskList list = lower(graph, library);
     NpuLibrary::Launches launches = library.take_launches();
     price_by_residency(list, launches, *preset);
-    hide_collectives(list);
+    hide_collectives(list, *preset);
     set_device_times(list, *preset);
     list.info.modelled_device = preset->name;
     auto constants = own.memory->allocate(list.info.constant_bytes, "constants");

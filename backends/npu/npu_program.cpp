@@ -5,6 +5,7 @@
 #include "keel/backends/npu/scheduler/collective_clock.h"
 #include "keel/backends/npu/scheduler/step_ranges.h"
 #include "keel/core/base/checked.h"
+#include "keel/core/base/error.h"
 
 namespace keel::npu {
 namespace {
@@ -41,7 +42,7 @@ int64_t walk(const TaskList& list, TaskRange range, CollectiveClock& clock, int6
       clock.run(i, task.device_ns);
       continue;
     }
-    now = clock.begin(i, now) + task.device_ns;
+    now = checked_add(clock.begin(i, now), task.device_ns, "device time");
     clock.end(i, now);
     if (const auto branches = branches_at(list, i)) {
       const auto longer = longer_branch(list, *branches);
@@ -56,6 +57,16 @@ int64_t walk(const TaskList& list, TaskRange range, CollectiveClock& clock, int6
     }
   }
   return now;
+}
+
+// Calls f, and says in its errors whose times do not fit.
+template <class F>
+void naming(const Preset& preset, const F& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    throw error.with_context("a step on the preset " + preset.name);
+  }
 }
 
 }  // namespace
@@ -100,16 +111,16 @@ StepTrace NpuProgram::trace(size_t most) const {
   return trace;
 }
 
-void hide_collectives(TaskList& list) {
+void hide_collectives(TaskList& list, const Preset& preset) {
   CollectiveClock clock(list);
-  clock.finish(walk(list, step_range(list), clock, 0));
+  naming(preset, [&] { clock.finish(walk(list, step_range(list), clock, 0)); });
   for (size_t i = 0; i < list.tasks.size(); ++i) {
     if (list.tasks[i].kind == TaskKind::kHccl) list.tasks[i].device_ns = clock.waited_for(i);
   }
 }
 
 void set_device_times(TaskList& list, const Preset& preset) {
-  list.info.step_device_ns = range_ns(list, step_range(list));
+  naming(preset, [&] { list.info.step_device_ns = range_ns(list, step_range(list)); });
   list.info.launch_device_ns = preset.launch_sync_ns;
 }
 

@@ -47,7 +47,7 @@ class NpuProgram final : public TaskProgram {
 
 // Gives each collective, whose task has the time that it takes, the part of it for which other
 // tasks of the step wait: the others are at work meanwhile. What it takes stays in its decision.
-void hide_collectives(TaskList& list);
+void hide_collectives(TaskList& list, const Preset& preset);
 
 // Sets the list's modelled times of a step and of a launch. A cond counts as its longer branch; a
 // step with a loop that turns as often as data say gets none.

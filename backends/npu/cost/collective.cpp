@@ -6,6 +6,8 @@
 
 #include <fmt/core.h>
 
+#include "keel/backends/npu/cost/pipeline.h"
+
 namespace keel::npu {
 namespace {
 
@@ -26,8 +28,8 @@ struct Links {
 
 bool is_power_of_two(int64_t n) { return std::has_single_bit(static_cast<uint64_t>(n)); }
 
-CollectivePrice rounded(double ns, std::string algorithm) {
-  return {static_cast<int64_t>(std::llround(ns)), std::move(algorithm)};
+CollectivePrice rounded(const Preset& preset, double ns, std::string algorithm) {
+  return {task_ns(preset, ns), std::move(algorithm)};
 }
 
 }  // namespace
@@ -62,11 +64,11 @@ CollectivePrice price_all_reduce(const Preset& preset, int64_t bytes, int64_t ra
   const auto n = static_cast<double>(bytes);
   if (ranks == 1) return {0, "one rank"};
   if (ranks <= kCardsOfAHalf)
-    return rounded(mesh_ns(links.hccs, n, ranks), fmt::format("mesh of {} cards", ranks));
+    return rounded(preset, mesh_ns(links.hccs, n, ranks), fmt::format("mesh of {} cards", ranks));
   const int64_t of_server = std::min(ranks, kCardsOfAServer);
   if (ranks % of_server != 0 || of_server % 2 != 0) {
     const Link& slowest = ranks < kCardsOfAServer ? links.pcie : links.network;
-    return rounded(ring_ns(slowest, n, ranks), fmt::format("ring of {} cards", ranks));
+    return rounded(preset, ring_ns(slowest, n, ranks), fmt::format("ring of {} cards", ranks));
   }
   const int64_t half = of_server / 2;
   const int64_t servers = ranks / of_server;
@@ -76,12 +78,13 @@ CollectivePrice price_all_reduce(const Preset& preset, int64_t bytes, int64_t ra
   const double of_half = n / static_cast<double>(half);
   const double of_card = n / static_cast<double>(of_server);
   ns += halving_doubling_ns(links.pcie, of_half, 2);
-  if (servers == 1) return rounded(ns, algorithm);
+  if (servers == 1) return rounded(preset, ns, algorithm);
   const bool halving = is_power_of_two(servers);
   ns += halving ? halving_doubling_ns(links.network, of_card, servers)
                 : ring_ns(links.network, of_card, servers);
-  return rounded(ns, algorithm + fmt::format(", {} over {} servers",
-                                             halving ? "halving-doubling" : "ring", servers));
+  return rounded(preset, ns,
+                 algorithm + fmt::format(", {} over {} servers",
+                                         halving ? "halving-doubling" : "ring", servers));
 }
 
 }  // namespace keel::npu

@@ -17,7 +17,9 @@ struct PipelineTimes {
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-int64_t round_ns(double ns);
+// Returns the time in whole ns. Throws Error that names the preset where one task would take more
+// than 10^15 ns, which is eleven days: sums of such times would not fit in 64 bits.
+int64_t task_ns(const Preset& preset, double ns);
 
 // Adds the overhead and turns times into cycles; leaves bytes, flops and roofs to the caller.
 TaskPrice assemble(const Preset& preset, const PipelineTimes& times, int64_t block_dim);

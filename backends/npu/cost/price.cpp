@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/core.h>
+
 #include "keel/backends/npu/cost/pipeline.h"
 #include "keel/core/base/checked.h"
+#include "keel/core/base/error.h"
 
 namespace keel::npu {
 
@@ -34,14 +37,22 @@ double hbm_share(const Preset& preset, double bytes) {
   return points.back().share;
 }
 
-int64_t round_ns(double ns) { return static_cast<int64_t>(std::llround(ns)); }
+int64_t task_ns(const Preset& preset, double ns) {
+  constexpr double kMostNs = 1e15;
+  if (ns <= kMostNs) return static_cast<int64_t>(std::llround(ns));
+  throw Error(
+      {.op = "preset " + preset.name,
+       .expected = fmt::format("rates and shares by which a task takes at most {:.0f} ns", kMostNs),
+       .got = fmt::format("one of {:.3g} ns", ns),
+       .fix = "raise the preset's rates, or use smaller dimensions"});
+}
 
 TaskPrice assemble(const Preset& preset, const PipelineTimes& times, int64_t block_dim) {
   TaskPrice price;
   price.block_dim = block_dim;
   price.overhead_ns =
       preset.task_base_ns + preset.task_per_block_ns * block_dim + preset.kernel_prologue_ns;
-  price.pipeline_ns = round_ns(times.pipeline_ns);
+  price.pipeline_ns = task_ns(preset, times.pipeline_ns);
   price.total_ns = price.overhead_ns + price.pipeline_ns;
   price.cycles = static_cast<int64_t>(std::ceil(times.pipeline_ns * preset.clock_ghz()));
   for (size_t u = 0; u < kUnits; ++u) {
@@ -57,13 +68,14 @@ TaskPrice price_ai_cpu(const Preset& preset, int64_t bytes_in, int64_t bytes_out
   price.bytes_out = bytes_out;
   const auto bytes = static_cast<double>(checked_add(bytes_in, bytes_out));
   // The cores have no part in it.
-  price.overhead_ns = preset.ai_cpu_task_ns + round_ns(bytes / preset.ai_cpu_gb_per_s);
+  price.overhead_ns = preset.ai_cpu_task_ns + task_ns(preset, bytes / preset.ai_cpu_gb_per_s);
   price.total_ns = price.overhead_ns;
   return price;
 }
 
 int64_t price_transfer(const Preset& preset, int64_t bytes) {
-  return preset.pcie_latency_ns + round_ns(static_cast<double>(bytes) / preset.pcie_gb_per_s);
+  return preset.pcie_latency_ns +
+         task_ns(preset, static_cast<double>(bytes) / preset.pcie_gb_per_s);
 }
 
 int64_t host_driven_ns(const Preset& preset, int64_t step_ns, int64_t tasks) {

@@ -21,6 +21,10 @@ constexpr const char* kPresetVariable = "KEEL_NPU_PRESET";
 constexpr const char* kDefaultPreset = "ascend910b1";
 constexpr uint64_t kMostBytes = uint64_t{1} << 20;
 constexpr int64_t kKiB = 1024;
+// Slower devices than these are none, and their times do not fit in 64 bits of ns.
+constexpr double kLeastGbPerS = 0.1, kMostGbPerS = 1e6;
+constexpr double kLeastShare = 0.01;
+constexpr double kLeastFp32Rate = 1e-3;
 
 // Reads parameters one by one, keeps them for printing, and refuses what nobody asked for.
 class Reader {
@@ -30,6 +34,15 @@ class Reader {
   double number(const std::string& name, double min, double max) {
     const JsonView value = parameter(name);
     return value.number(min, max);
+  }
+  double gb_per_s(const std::string& name) { return number(name, kLeastGbPerS, kMostGbPerS); }
+  double share(const std::string& name) { return number(name, kLeastShare, 1); }
+  // A share of another rate, or 0 where the device cannot do it.
+  double rate_or_none(const std::string& name, double min) {
+    const JsonView value = parameter(name);
+    const double rate = value.number(0, 1);
+    if (rate != 0 && rate < min) throw value.error(fmt::format("0, for none, or {} to 1", min));
+    return rate;
   }
   int64_t integer(const std::string& name, int64_t min, int64_t max) {
     return parameter(name).integer(min, max);
@@ -62,7 +75,7 @@ class Reader {
     std::vector<EfficiencyPoint> points;
     for (size_t i = 0; i < value.size(); ++i) {
       if (value[i].size() != 2) throw value[i].error("a pair of transfer bytes and share");
-      const EfficiencyPoint point{value[i][0].number(1, 1e9), value[i][1].number(1e-3, 1)};
+      const EfficiencyPoint point{value[i][0].number(1, 1e9), value[i][1].number(kLeastShare, 1)};
       if (i > 0 && (point.bytes <= points.back().bytes || point.share < points.back().share)) {
         throw value[i].error("bytes and share above those of the point before");
       }
@@ -106,7 +119,7 @@ void read_cores(Reader& reader, Preset& p) {
   p.cube_m = reader.integer("cube_m", 1, 1024);
   p.cube_n = reader.integer("cube_n", 1, 1024);
   p.cube_k = reader.integer("cube_k", 1, 1024);
-  p.cube_fp32_rate = reader.number("cube_fp32_rate", 0, 1);
+  p.cube_fp32_rate = reader.rate_or_none("cube_fp32_rate", kLeastFp32Rate);
   p.bf16 = reader.boolean("bf16");
   p.precision_mode = reader.choice("precision_mode", precision_names(PrecisionOption::kMode));
   std::vector<std::string> names = precision_names(PrecisionOption::kModeV2);
@@ -129,40 +142,40 @@ void read_memories(Reader& reader, Preset& p) {
   p.l1_to_l0b_bytes_per_cycle = reader.integer("l1_to_l0b_bytes_per_cycle", 1, 1 << 20);
   p.l0c_out_bytes_per_cycle = reader.integer("l0c_out_bytes_per_cycle", 1, 1 << 20);
   p.l2_bytes = reader.integer("l2_mib", 0, 1 << 20) * kKiB * kKiB;
-  p.l2_gb_per_s = reader.number("l2_gb_per_s", 1e-3, 1e6);
-  p.hbm_gb_per_s = reader.number("hbm_gb_per_s", 1e-3, 1e6);
+  p.l2_gb_per_s = reader.gb_per_s("l2_gb_per_s");
+  p.hbm_gb_per_s = reader.gb_per_s("hbm_gb_per_s");
   p.hbm_bytes = reader.integer("hbm_gib", 1, 1 << 20) * kKiB * kKiB * kKiB;
   p.hbm_efficiency = reader.efficiency("hbm_efficiency");
 }
 
 void read_costs(Reader& reader, Preset& p) {
   p.gm_ub_issue_ns = reader.number("gm_ub_issue_ns", 0, 1e9);
-  p.gm_ub_gb_per_s = reader.number("gm_ub_gb_per_s", 1e-3, 1e6);
+  p.gm_ub_gb_per_s = reader.gb_per_s("gm_ub_gb_per_s");
   p.gm_l1_issue_ns = reader.number("gm_l1_issue_ns", 0, 1e9);
-  p.gm_l1_gb_per_s = reader.number("gm_l1_gb_per_s", 1e-3, 1e6);
+  p.gm_l1_gb_per_s = reader.gb_per_s("gm_l1_gb_per_s");
   p.unaligned_ub_factor = reader.number("unaligned_ub_factor", 1, 100);
   p.unaligned_l1_factor = reader.number("unaligned_l1_factor", 1, 100);
   p.task_base_ns = reader.integer("task_base_ns", 0, 1000000000);
   p.task_per_block_ns = reader.integer("task_per_block_ns", 0, 1000000000);
   p.kernel_prologue_ns = reader.integer("kernel_prologue_ns", 0, 1000000000);
   p.gm_ub_row_ns = reader.number("gm_ub_row_ns", 0, 1e6);
-  p.vector_share = reader.number("vector_share", 1e-3, 1);
-  p.cube_share = reader.number("cube_share", 1e-3, 1);
+  p.vector_share = reader.share("vector_share");
+  p.cube_share = reader.share("cube_share");
   p.scalar_cycles_per_tile = reader.integer("scalar_cycles_per_tile", 0, 1000000);
   p.cube_vector_sync_ns = reader.integer("cube_vector_sync_ns", 0, 1000000000);
   p.control_task_ns = reader.integer("control_task_ns", 0, 1000000000);
   p.ai_cpu_task_ns = reader.integer("ai_cpu_task_ns", 0, 1000000000);
-  p.ai_cpu_gb_per_s = reader.number("ai_cpu_gb_per_s", 1e-3, 1e6);
+  p.ai_cpu_gb_per_s = reader.gb_per_s("ai_cpu_gb_per_s");
   p.launch_sync_ns = reader.integer("launch_sync_ns", 0, 1000000000);
-  p.pcie_gb_per_s = reader.number("pcie_gb_per_s", 1e-3, 1e6);
+  p.pcie_gb_per_s = reader.gb_per_s("pcie_gb_per_s");
   p.pcie_latency_ns = reader.integer("pcie_latency_ns", 0, 1000000000);
 }
 
 void read_links(Reader& reader, Preset& p) {
-  p.hccs_gb_per_s = reader.number("hccs_gb_per_s", 1e-3, 1e6);
+  p.hccs_gb_per_s = reader.gb_per_s("hccs_gb_per_s");
   p.hccs_latency_ns = reader.integer("hccs_latency_ns", 0, 1000000000);
-  p.card_pcie_gb_per_s = reader.number("card_pcie_gb_per_s", 1e-3, 1e6);
-  p.network_gb_per_s = reader.number("network_gb_per_s", 1e-3, 1e6);
+  p.card_pcie_gb_per_s = reader.gb_per_s("card_pcie_gb_per_s");
+  p.network_gb_per_s = reader.gb_per_s("network_gb_per_s");
   p.network_latency_ns = reader.integer("network_latency_ns", 0, 1000000000);
 }
 
