@@ -128,7 +128,12 @@ std::string advice(const NpuProgram& program, const StepClock& clock) {
                 "beside the steps");
   }
   text += untimed(program);
-  if (!clock.whole) text += "the step has more tasks than are listed\n";
+  if (!clock.whole) {
+    text += fmt::format(
+        "the step runs more tasks than the {} that are listed; its time in step_trace.csv is that "
+        "of all of them\n",
+        step.tasks.size());
+  }
   return text;
 }
 

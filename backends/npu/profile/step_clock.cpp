@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <deque>
 #include <numeric>
+#include <string>
 
 #include "keel/backends/npu/scheduler/collective_clock.h"
+#include "keel/backends/npu/scheduler/step_ranges.h"
+#include "keel/core/base/checked.h"
+#include "keel/core/base/error.h"
 
 namespace keel::npu {
 namespace {
@@ -18,9 +22,10 @@ class Clock {
     const StepTrace trace = program.trace(kMostTasks);
     tasks_ = trace.tasks;
     clock_.whole = trace.whole;
-    for (const uint32_t task : tasks_) step_ns_ += list_.tasks[task].device_ns;
+    step_ns_ = step_ns();
     add_copies();
     per_launch_ = list_.info.sunk ? options.steps_per_launch : 1;
+    require_room();
   }
 
   StepClock run() {
@@ -43,6 +48,29 @@ class Clock {
   }
 
  private:
+  // What a step takes without launches and copies. Where data decide how often a loop turns, it is
+  // the time of the tasks that are listed.
+  int64_t step_ns() const {
+    if (list_.info.step_device_ns) return *list_.info.step_device_ns;
+    int64_t sum = 0;
+    for (const uint32_t task : tasks_)
+      sum = checked_add(sum, list_.tasks[task].device_ns, "device time");
+    return sum;
+  }
+
+  // The clock's sums fit in 64 bits where those of twice its time do: a step's tasks take as long
+  // as it, and its collectives, which run beside them, at most as long again.
+  void require_room() const {
+    const double step = static_cast<double>(step_ns_) + static_cast<double>(copy_ns_) +
+                        static_cast<double>(program_.preset().launch_sync_ns);
+    if (step * static_cast<double>(options_.last_step) < 4e18) return;
+    throw Error({.op = "profile",
+                 .argument = "steps to " + std::to_string(options_.last_step),
+                 .expected = "steps that take less than 4e18 ns on " + program_.preset().name,
+                 .got = std::to_string(step_ns_) + " ns for one",
+                 .fix = "profile earlier steps, or raise the rates of the preset"});
+  }
+
   void begin_launch(StepTime& time) {
     time.launch = {now_, now_ + program_.preset().launch_sync_ns};
     now_ = time.launch.end_ns;
@@ -73,6 +101,7 @@ class Clock {
 
   void run_tasks(StepTime& time) {
     if (clock_.steps.empty()) kernel_end_ = now_;
+    const int64_t begin = now_, waited = time.wait.length();
     CollectiveClock collectives(list_, now_);
     for (const uint32_t index : tasks_) {
       const Task& task = list_.tasks[index];
@@ -89,13 +118,31 @@ class Clock {
       if (task.kernel != nullptr) {
         entry.gap_ns = entry.span.begin_ns - kernel_end_;
         kernel_end_ = now_;
-        (writes_state(task, index) ? time.update_ns : time.gradients_ns) += task.device_ns;
-      } else if (task.kind == TaskKind::kCommit) {
-        time.update_ns += task.device_ns;
       }
+      if (updates(task, index)) time.update_ns += task.device_ns;
       time.tasks.push_back(entry);
     }
     now_ = collectives.finish(now_);
+    if (clock_.whole) return;
+    // The tasks that are not listed take their time all the same.
+    now_ = std::max(now_, begin + (time.wait.length() - waited) + step_ns_);
+    time.update_ns = all_updates_ns();
+    kernel_end_ = now_;
+  }
+
+  // An update is behind the loops that make a step's list too long: each of its tasks runs once.
+  int64_t all_updates_ns() const {
+    int64_t sum = 0;
+    const TaskRange range = step_range(list_);
+    for (size_t i = range.begin; i < range.end; ++i) {
+      const Task& task = list_.tasks[i];
+      if (updates(task, static_cast<uint32_t>(i))) sum += task.device_ns;
+    }
+    return sum;
+  }
+
+  bool updates(const Task& task, uint32_t index) const {
+    return task.kind == TaskKind::kCommit || (task.kernel != nullptr && writes_state(task, index));
   }
 
   bool writes_state(const Task& task, uint32_t index) const {

@@ -26,13 +26,12 @@ struct TaskTime {
 
 struct StepTime {
   int64_t step = 0;
-  TimeSpan span;    // from the end of the step before
-  TimeSpan launch;  // of the host, where a launch begins with this step; else empty. Behind
-                    // the copy where the host feeds the step
-  TimeSpan copy;    // of its batch to the device; empty where there is none
-  TimeSpan wait;    // for that copy
-  int64_t gradients_ns = 0;  // of kernels that compute
-  int64_t update_ns = 0;     // of kernels that write states, and of COMMIT
+  TimeSpan span;          // from the end of the step before
+  TimeSpan launch;        // of the host, where a launch begins with this step; else empty. Behind
+                          // the copy where the host feeds the step
+  TimeSpan copy;          // of its batch to the device; empty where there is none
+  TimeSpan wait;          // for that copy
+  int64_t update_ns = 0;  // of kernels that write states, and of COMMIT
   std::vector<TaskTime> tasks;
 };
 
@@ -40,7 +39,7 @@ struct StepClock {
   std::vector<StepTime> steps;
   int64_t batch_bytes = 0;
   std::vector<int64_t> copies_ns;  // that a batch takes, one after the other
-  bool whole = true;               // false where a step has more tasks than are shown
+  bool whole = true;               // false where a step has more tasks than are listed
 };
 
 // REQUIRES options that write_profile has checked.

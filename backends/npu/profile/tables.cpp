@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -70,12 +71,29 @@ std::vector<const TaskTime*> tasks_at(const NpuProgram& program, const StepTime&
                .kind = ErrorKind::kInvalidArgument});
 }
 
+// When the last task of a step ends that computes gradients, the whole of it; nothing where none
+// does, or where not all of the tasks are listed.
+std::optional<int64_t> gradients_end(const NpuProgram& program, const StepClock& clock,
+                                     const StepTime& step) {
+  const auto computes_gradients = [&](const TaskTime& time) {
+    const auto& members = program.list().infos[time.task].members;
+    return std::any_of(members.begin(), members.end(), [](const std::string& name) {
+      return name.starts_with("gradient/");  // the scope of all that is made by differentiating
+    });
+  };
+  const auto last = std::find_if(step.tasks.rbegin(), step.tasks.rend(), computes_gradients);
+  if (!clock.whole || last == step.tasks.rend()) return std::nullopt;
+  return last->span.end_ns;
+}
+
 // When a step's forward pass begins and its backward pass ends.
-TimeSpan forward_backward(const NpuProgram& program, const StepTime& step,
+TimeSpan forward_backward(const NpuProgram& program, const StepClock& clock, const StepTime& step,
                           const ProfilingOptions& profiling) {
   // Control tasks of the loop count as part of the way from forward to backward.
   const int64_t work = step.span.length() - step.launch.length() - step.wait.length();
-  TimeSpan span{step.span.end_ns - work, step.span.end_ns - step.update_ns};
+  const int64_t before_update = step.span.end_ns - step.update_ns;
+  TimeSpan span{step.span.end_ns - work,
+                gradients_end(program, clock, step).value_or(before_update)};
   if (!profiling.fp_point.empty()) {
     const auto at = tasks_at(program, step, profiling.fp_point);
     if (at.empty()) no_such_point(program, step, "fp_point", profiling.fp_point);
@@ -148,7 +166,7 @@ std::string step_trace(const NpuProgram& program, const StepClock& clock,
   }
   std::string text = write_csv_row(header);
   for (const StepTime& step : clock.steps) {
-    const TimeSpan passes = forward_backward(program, step, profiling);
+    const TimeSpan passes = forward_backward(program, clock, step, profiling);
     const int64_t end = step.span.end_ns;
     std::vector<std::string> row = {std::to_string(step.step),    in_us(passes.begin_ns),
                                     in_us(passes.end_ns),         in_us(end),
