@@ -14,6 +14,10 @@
 namespace keel::npu {
 namespace {
 
+// Stream IDs: collectives run beside the other tasks, on a stream of their own.
+constexpr const char* kTasks = "0";
+constexpr const char* kCollectives = "1";
+
 // Shapes, dtypes and formats of several operands, as the real tool joins them.
 CsvRow operands(const std::vector<Type>& types) {
   std::string shapes, dtypes, formats;
@@ -209,7 +213,8 @@ class Summary {
       return names_only_ ? std::string("N/A") : text;
     };
     const auto count = [&](int64_t number) { return std::to_string(names_only_ ? 0 : number); };
-    CsvRow row = {"1", std::to_string(time.task), "0", info.name, known(info.op)};
+    const char* stream = task.kind == TaskKind::kHccl ? kCollectives : kTasks;
+    CsvRow row = {"1", std::to_string(time.task), stream, info.name, known(info.op)};
     if (split_) row.push_back(known("static"));
     append(row, {known(task_type(program_.preset(), task, launch)), in_us(time.span.begin_ns),
                  in_us(time.span.length()), in_us(time.gap_ns), count(info.block_dim)});
