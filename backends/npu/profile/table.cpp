@@ -1,122 +1,161 @@
 #include <algorithm>
 #include <filesystem>
-#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include <fmt/core.h>
 
 #include "keel/backends/npu/profile/profile.h"
-#include "keel/core/base/csv.h"
+#include "keel/backends/npu/profile/table_rows.h"
 #include "keel/core/base/environment.h"
 #include "keel/core/base/error.h"
 #include "keel/core/base/file.h"
 #include "keel/core/base/printable.h"
-#include "keel/core/base/read_budget.h"
 
 namespace keel::npu {
 namespace {
 
 constexpr uint64_t kMostAdviceBytes = uint64_t{1} << 20;
 constexpr size_t kMostRows = 40;
+constexpr size_t kMostSteps = 5;
+constexpr std::string_view kRank = "rank_";
 constexpr const char* kSteps = "step_trace.csv";
 constexpr const char* kLaunches = "op_summary.csv";
+constexpr const char* kStatistics = "op_statistic.csv";
 constexpr const char* kAdvice = "advice.txt";
 
-// A table whose cells are found by the names in its first row.
-class CsvTable {
- public:
-  explicit CsvTable(const std::string& path) : path_(path) {
-    std::error_code unknown;  // then reading it says why
-    const uint64_t bytes = std::filesystem::file_size(path, unknown), budget = read_budget();
-    if (!unknown && bytes > budget) throw over_read_budget(path, "table", budget);
-    rows_ = parse_csv(read_file(path, budget), path);
-    if (rows_.empty()) throw Error({.op = path, .message = "is empty"});
-    if (rows_.size() == 1)
-      throw Error({.op = path,
-                   .message = "has no line behind that of the names: it was cut short",
-                   .fix = "write the profile anew"});
-    for (size_t i = 0; i < rows_[0].size(); ++i) columns_[rows_[0][i]] = i;
-  }
-
-  size_t size() const { return rows_.size() - 1; }
-  bool has(const std::string& column) const { return columns_.contains(column); }
-  const std::string& text(size_t row, const std::string& column) const {
-    const auto it = columns_.find(column);
-    if (it == columns_.end()) {
-      throw Error({.op = path_, .argument = column, .message = "there is no such column"});
-    }
-    return rows_[row + 1][it->second];
-  }
-  double number(size_t row, const std::string& column) const {
-    const std::string& cell = text(row, column);
-    return parse_in_file(path_, [&] { return parse_number(cell, column); });
-  }
-
- private:
-  std::string path_;
-  std::vector<CsvRow> rows_;
-  std::map<std::string, size_t> columns_;
+// A launch, and what it is bound by: its busiest unit, its own start where that takes longer, or
+// the links where it is a collective. A table without the units' figures does not say.
+struct Launched {
+  std::string name, op, on, blocks;
+  double us = 0, cube = 0, vector = 0, memory = 0;
+  bool beside = false;  // the other launches, on a stream of its own
+  std::string bound = "N/A";
 };
 
-// Says what a launch is bound by: its busiest unit, or its own start where that takes longer. A
-// table without the units' figures does not say.
-struct Shares {
-  double cube = 0, vector = 0, memory = 0;
-  std::string bound;
-};
-
-Shares shares_of(const CsvTable& table, size_t row) {
-  Shares s;
+void add_figures(const TableRows& row, Launched& launch) {
   double core_us = 0;
-  if (table.has("mac_ratio")) {
-    s.cube = table.number(row, "mac_ratio");
-    s.vector = table.number(row, "vec_ratio");
-    s.memory = std::max(table.number(row, "mte2_ratio"), table.number(row, "mte3_ratio"));
-    core_us = table.number(row, "aicore_time(us)");
-  } else if (table.has("aic_mac_ratio")) {
-    s.cube = table.number(row, "aic_mac_ratio");
-    s.vector = table.number(row, "aiv_vec_ratio");
+  if (row.has("mac_ratio")) {
+    launch.cube = row.number("mac_ratio");
+    launch.vector = row.number("vec_ratio");
+    launch.memory = std::max(row.number("mte2_ratio"), row.number("mte3_ratio"));
+    core_us = row.number("aicore_time(us)");
+  } else if (row.has("aic_mac_ratio")) {
+    launch.cube = row.number("aic_mac_ratio");
+    launch.vector = row.number("aiv_vec_ratio");
     for (const char* column :
          {"aic_mte2_ratio", "aic_fixpipe_ratio", "aiv_mte2_ratio", "aiv_mte3_ratio"}) {
-      s.memory = std::max(s.memory, table.number(row, column));
+      launch.memory = std::max(launch.memory, row.number(column));
     }
-    core_us = std::max(table.number(row, "aicore_time(us)"), table.number(row, "aiv_time(us)"));
+    core_us = std::max(row.number("aicore_time(us)"), row.number("aiv_time(us)"));
   } else {
-    s.bound = "N/A";
-    return s;
+    return;
   }
-  if (core_us < table.number(row, "Task Duration(us)") / 2)
-    s.bound = "start";
-  else if (s.memory >= std::max(s.cube, s.vector))
-    s.bound = "memory";
+  if (launch.beside)
+    launch.bound = "links";
+  else if (core_us < launch.us / 2)
+    launch.bound = "start";
+  else if (launch.memory >= std::max(launch.cube, launch.vector))
+    launch.bound = "memory";
   else
-    s.bound = s.cube >= s.vector ? "cube" : "vector";
-  return s;
+    launch.bound = launch.cube >= launch.vector ? "cube" : "vector";
+}
+
+Launched launched(const TableRows& row) {
+  Launched launch{.name = row.text("Op Name"),
+                  .op = row.text("OP Type"),
+                  .on = row.text("Task Type"),
+                  .blocks = row.text("Block Dim"),
+                  .us = row.number("Task Duration(us)"),
+                  .beside = row.text("Stream ID") != "0"};
+  add_figures(row, launch);
+  return launch;
 }
 
 // Says how many collectives a step has, and what they take together; "" where it has none.
-std::string reduces_text(const CsvTable& steps, size_t row) {
+std::string reduces_text(const TableRows& step) {
   size_t count = 0;
   double us = 0;
   const auto column = [&] { return fmt::format("Reduce {} Duration(us)", count + 1); };
-  for (; steps.has(column()); ++count) us += steps.number(row, column());
+  for (; step.has(column()); ++count) us += step.number(column());
   if (count == 0) return "";
   return fmt::format("; {} collective{} {:.3f}", count, count == 1 ? "" : "s", us);
 }
 
-std::string steps_text(const CsvTable& steps) {
+// The steps of a profile, and when the first, the last and the one before that end.
+struct Steps {
   std::string text = "steps (device clock):\n";
-  for (size_t i = 0; i < std::min<size_t>(steps.size(), 5); ++i) {
-    text += fmt::format(
+  double first_end_us = 0, before_last_us = 0, last_end_us = 0;
+};
+
+Steps read_steps(const std::string& path) {
+  Steps steps;
+  for (TableRows step(path); step.next();) {
+    const double end_us = step.number("Iteration End(us)");
+    steps.before_last_us = std::exchange(steps.last_end_us, end_us);
+    if (step.count() == 1) steps.first_end_us = end_us;
+    if (step.count() > kMostSteps) continue;
+    steps.text += fmt::format(
         "  step {:<8} {:>10.3f} us: forward to backward {:.3f}, update {:.3f}; before it, launch "
         "{:.3f}, wait for data {:.3f}{}\n",
-        steps.text(i, "Iteration ID"), steps.number(i, "Iteration Time(us)"),
-        steps.number(i, "FP to BP Time(us)"), steps.number(i, "Iteration Refresh(us)"),
-        steps.number(i, "Launch(us)"), steps.number(i, "Data Aug Bound(us)"),
-        reduces_text(steps, i));
+        step.text("Iteration ID"), step.number("Iteration Time(us)"),
+        step.number("FP to BP Time(us)"), step.number("Iteration Refresh(us)"),
+        step.number("Launch(us)"), step.number("Data Aug Bound(us)"), reduces_text(step));
   }
-  return text;
+  return steps;
+}
+
+[[noreturn]] void cut_short(const std::string& path, const std::string& expected,
+                            const std::string& got) {
+  throw Error({.op = path,
+               .expected = expected,
+               .got = got,
+               .message = "one of the tables was cut short",
+               .fix = "write the profile anew"});
+}
+
+// Throws Error where the table does not reach to the end of the steps, or has not as many launches
+// as the statistics, where these are there, count.
+void require_whole(const std::string& directory, const std::optional<Steps>& steps,
+                   TableRows& rows) {
+  const std::string path = directory + "/" + kLaunches;
+  rows.last();
+  const double start_us = rows.number("Task Start Time");
+  if (steps && (start_us < steps->before_last_us || start_us > steps->last_end_us)) {
+    cut_short(path,
+              fmt::format("a last launch within the last step of {}, {:.3f} to {:.3f} us", kSteps,
+                          steps->before_last_us, steps->last_end_us),
+              fmt::format("one at {:.3f} us", start_us));
+  }
+  const std::string statistics = directory + "/" + kStatistics;
+  std::error_code unknown;
+  if (!std::filesystem::exists(statistics, unknown)) return;
+  double count = 0;
+  for (TableRows row(statistics); row.next();) count += row.number("Count");
+  if (count == static_cast<double>(rows.count())) return;
+  cut_short(path, fmt::format("{:.0f} launches, as {} counts them", count, kStatistics),
+            std::to_string(rows.count()));
+}
+
+// The launches of the first step in the table, the longest first.
+std::vector<Launched> launches_of_first_step(TableRows& rows, const std::optional<Steps>& steps) {
+  std::vector<Launched> list;
+  std::string first;
+  while (rows.next()) {
+    const std::string& task = rows.text("Task ID");
+    // Without a table of steps, the next one begins where the first task comes again.
+    const bool is_next = steps ? rows.number("Task Start Time") >= steps->first_end_us
+                               : rows.count() > 1 && task == first;
+    if (is_next) break;
+    if (rows.count() == 1) first = task;
+    list.push_back(launched(rows));
+  }
+  std::stable_sort(list.begin(), list.end(),
+                   [](const Launched& x, const Launched& y) { return x.us > y.us; });
+  return list;
 }
 
 // Names may be those of a dozen ops.
@@ -124,40 +163,41 @@ std::string shortened(const std::string& text, size_t most) {
   return text.size() <= most ? text : text.substr(0, most - 3) + "...";
 }
 
-// Returns the launches of the first step in the table, the longest first.
-std::string launches_text(const CsvTable& summary) {
-  std::vector<size_t> rows;
-  std::string first;
-  for (size_t i = 0; i < summary.size(); ++i) {
-    const std::string& task = summary.text(i, "Task ID");
-    if (i == 0)
-      first = task;
-    else if (task == first)
-      break;
-    rows.push_back(i);
+std::string sums_text(const std::vector<Launched>& list, double total) {
+  size_t beside = 0;
+  double beside_us = 0;
+  for (const Launched& launch : list) {
+    beside += launch.beside ? 1 : 0;
+    beside_us += launch.beside ? launch.us : 0;
   }
+  std::string text = fmt::format("{:.3f} us in {}", total, list.size() - beside);
+  if (beside > 0)
+    text += fmt::format("; collectives beside them {:.3f} us in {}", beside_us, beside);
+  return text;
+}
+
+std::string launches_text(const std::string& directory, const std::optional<Steps>& steps) {
+  TableRows rows(directory + "/" + kLaunches);
+  const std::vector<Launched> list = launches_of_first_step(rows, steps);
+  require_whole(directory, steps, rows);
   double total = 0;
-  for (const size_t row : rows) total += summary.number(row, "Task Duration(us)");
-  std::stable_sort(rows.begin(), rows.end(), [&](size_t x, size_t y) {
-    return summary.number(x, "Task Duration(us)") > summary.number(y, "Task Duration(us)");
-  });
+  for (const Launched& launch : list) total += launch.beside ? 0 : launch.us;
   std::string text = fmt::format(
-      "\nlaunches of a step ({:.3f} us in {}):\n  {:<48} {:<14} {:<14} {:>10} "
+      "\nlaunches of a step ({}):\n  {:<48} {:<14} {:<14} {:>10} "
       "{:>6} {:>6} {:>6} {:>6} {:>6}  {}\n",
-      total, rows.size(), "name", "op", "on", "us", "%", "blocks", "cube", "vector", "memory",
+      sums_text(list, total), "name", "op", "on", "us", "%", "blocks", "cube", "vector", "memory",
       "bound by");
-  for (size_t i = 0; i < std::min(rows.size(), kMostRows); ++i) {
-    const size_t row = rows[i];
-    const Shares s = shares_of(summary, row);
-    const double us = summary.number(row, "Task Duration(us)");
+  for (size_t i = 0; i < std::min(list.size(), kMostRows); ++i) {
+    const Launched& l = list[i];
+    const std::string share =
+        l.beside ? "-" : fmt::format("{:.1f}", total == 0 ? 0 : 100 * l.us / total);
     text += fmt::format(
-        "  {:<48} {:<14} {:<14} {:>10.3f} {:>6.1f} {:>6} {:>6.2f} {:>6.2f} "
+        "  {:<48} {:<14} {:<14} {:>10.3f} {:>6} {:>6} {:>6.2f} {:>6.2f} "
         "{:>6.2f}  {}\n",
-        shortened(summary.text(row, "Op Name"), 48), shortened(summary.text(row, "OP Type"), 14),
-        summary.text(row, "Task Type"), us, total == 0 ? 0 : 100 * us / total,
-        summary.text(row, "Block Dim"), s.cube, s.vector, s.memory, s.bound);
+        shortened(l.name, 48), shortened(l.op, 14), l.on, l.us, share, l.blocks, l.cube, l.vector,
+        l.memory, l.bound);
   }
-  if (rows.size() > kMostRows) text += fmt::format("  ... {} more\n", rows.size() - kMostRows);
+  if (list.size() > kMostRows) text += fmt::format("  ... {} more\n", list.size() - kMostRows);
   return text;
 }
 
@@ -179,31 +219,61 @@ std::string table_of(const std::string& directory) {
                  .fix = "keel train --profile DIR writes them"});
   }
   std::string text;
-  if (steps)
-    text += steps_text(CsvTable(path(kSteps)));
-  else
-    text += std::string(kSteps) + ": not written, as where training_trace is off, or lost\n";
+  std::optional<Steps> read;
+  if (steps) read = read_steps(path(kSteps));
+  text += read ? read->text
+               : std::string(kSteps) + ": not written, as where training_trace is off, or lost\n";
   if (launches)
-    text += launches_text(CsvTable(path(kLaunches)));
+    text += launches_text(directory, read);
   else
     text += "\n" + std::string(kLaunches) + ": not written, as where task_trace is off, or lost\n";
   if (is_there(kAdvice)) text += "\n" + read_file(path(kAdvice), kMostAdviceBytes);
   return text;
 }
 
-bool is_folder(const std::string& path) {
-  std::error_code unknown;
-  return std::filesystem::is_directory(path, unknown);
+std::string rank_folder(int64_t rank) { return std::string(kRank) + std::to_string(rank); }
+
+// The ranks whose folders ("rank_0") are there, in their order.
+std::set<int64_t> ranks_in(const std::string& directory) {
+  std::set<int64_t> ranks;
+  std::error_code unknown;  // then there is none, and a folder that cannot be listed says why
+  for (std::filesystem::directory_iterator it(directory, unknown), end; !unknown && it != end;
+       it.increment(unknown)) {
+    const std::string name = it->path().filename().string();
+    std::error_code no_folder;
+    if (!name.starts_with(kRank) || !it->is_directory(no_folder)) continue;
+    try {
+      const int64_t rank = parse_integer(std::string_view(name).substr(kRank.size()), "rank", 0);
+      if (name == rank_folder(rank)) ranks.insert(rank);
+    } catch (const Error&) {
+      continue;  // a folder of another name
+    }
+  }
+  return ranks;
+}
+
+// Says which ranks below the highest have no folder; "" where all have one.
+std::string missing_text(const std::set<int64_t>& ranks) {
+  std::string missing;
+  int64_t next = 0;
+  for (const int64_t rank : ranks) {
+    if (rank > next) missing += " " + rank_folder(next);
+    if (rank > next + 1) missing += " to " + rank_folder(rank - 1);
+    next = rank + 1;
+  }
+  return missing.empty() ? "" : "folders that are missing:" + missing + "\n\n";
 }
 
 }  // namespace
 
 std::string profile_table(const std::string& directory) {
-  const auto of_rank = [&](size_t rank) { return directory + "/rank_" + std::to_string(rank); };
-  if (!is_folder(of_rank(0))) return printable_lines(table_of(directory));
-  std::string text;
-  for (size_t rank = 0; is_folder(of_rank(rank)); ++rank)
-    text += fmt::format("{}== rank {}\n", rank == 0 ? "" : "\n", rank) + table_of(of_rank(rank));
+  const std::set<int64_t> ranks = ranks_in(directory);
+  if (ranks.empty()) return printable_lines(table_of(directory));
+  std::string text = missing_text(ranks);
+  for (const int64_t rank : ranks) {
+    text += fmt::format("{}== rank {}\n", rank == *ranks.begin() ? "" : "\n", rank) +
+            table_of(directory + "/" + rank_folder(rank));
+  }
   return printable_lines(text);
 }
 

@@ -1,0 +1,178 @@
+// `keel profile` refused what was written with it, where the table of launches had more cells than
+// a table may have of which one step is shown; it showed a table that ended within the first step,
+// and negative times, as if nothing were wrong; and of the ranks' folders it showed those before
+// the first that was missing, without a word of the others.
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "keel/backends/npu/options.h"
+#include "keel/backends/npu/profile/profile.h"
+#include "keel/backends/registry.h"
+#include "keel/core/base/csv.h"
+#include "keel/graph/runtime/session.h"
+#include "keel/ops/ops.h"
+
+#include "support/error_of.h"
+#include "unit/npu_profile_for_tests.h"
+
+namespace keel {
+namespace {
+
+using keel_test::contains;
+using keel_test::error_of;
+using npu::profile_table;
+using npu_profile_test::Folder;
+
+void write(const Folder& folder, const std::string& name, const std::string& text) {
+  std::ofstream(folder.path() + "/" + name, std::ios::binary) << text;
+}
+
+// A chain of products, each a launch of its own.
+struct Chain {
+  explicit Chain(int products) {
+    const Value w = graph.state("w", zeros({16, 16}, f32));
+    Value next = w;
+    for (int i = 0; i < products; ++i) next = matmul(next, w);
+    session.emplace(graph, device("npu:0"),
+                    SessionOptions{.device_options = npu::options("ascend910b1")});
+    loop.emplace(session->sink({.update = Update{{{w, next}}}}));
+  }
+  void profile(const Folder& folder, int64_t steps) const {
+    npu::write_profile(loop->program(), {.directory = folder.path(), .last_step = steps});
+  }
+  Graph graph;
+  std::optional<Session> session;
+  std::optional<Loop> loop;
+};
+
+// The text without its last lines.
+std::string without_last(std::string text, int lines) {
+  for (int i = 0; i < lines; ++i) {
+    text.pop_back();
+    text.resize(text.rfind('\n') + 1);
+  }
+  return text;
+}
+
+size_t lines_of(const std::string& text) {
+  return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("issues");
+
+TEST_CASE("a profile of more launches than a table may have cells is shown") {
+  const Chain chain(60);
+  const Folder folder("profile_many_rows");
+  chain.profile(folder, 1000);
+  const std::string text = folder.read("op_summary.csv");
+  REQUIRE(contains(error_of([&] { parse_csv(text, "x"); }), "at most 2097152 cells"));
+  const std::string shown = profile_table(folder.path());
+  CAPTURE(shown);
+  CHECK(contains(shown, "us in " + std::to_string((lines_of(text) - 1) / 1000) + "):"));
+}
+
+TEST_CASE("tables of a profile that were cut at the end of a row are refused") {
+  const Chain chain(5);
+  for (const int64_t steps : {1, 2, 3}) {
+    CAPTURE(steps);
+    const Folder folder("profile_cut_rows");
+    chain.profile(folder, steps);
+    const std::string good = folder.read("op_summary.csv");
+    const size_t launches = lines_of(good) - 1;
+    REQUIRE(launches % static_cast<size_t>(steps) == 0);
+    REQUIRE(profile_table(folder.path()) != "");
+    for (size_t cut = 1; cut < launches; ++cut) {
+      CAPTURE(cut);
+      write(folder, "op_summary.csv", without_last(good, static_cast<int>(cut)));
+      const std::string error = error_of([&] { profile_table(folder.path()); });
+      CHECK_MESSAGE(contains(error, "op_summary.csv: one of the tables was cut short"), error);
+      CHECK(contains(error, "write the profile anew"));
+    }
+    write(folder, "op_summary.csv", good);
+    if (steps == 1) continue;
+    // Without statistics the table of steps tells all the same of a step that is missing.
+    write(folder, "step_trace.csv", without_last(folder.read("step_trace.csv"), 1));
+    std::filesystem::remove(folder.path() + "/op_statistic.csv");
+    CHECK(contains(error_of([&] { profile_table(folder.path()); }), "was cut short"));
+  }
+}
+
+TEST_CASE("negative times of a profile are refused") {
+  const Chain chain(5);
+  const Folder folder("profile_negative_times");
+  chain.profile(folder, 2);
+  for (const auto& [file, column] : {std::pair{"op_summary.csv", "Task Duration(us)"},
+                                     std::pair{"op_summary.csv", "Task Start Time"},
+                                     std::pair{"op_summary.csv", "aic_mac_ratio"},
+                                     std::pair{"step_trace.csv", "Iteration Time(us)"},
+                                     std::pair{"step_trace.csv", "FP to BP Time(us)"}}) {
+    CAPTURE(column);
+    const std::string good = folder.read(file);
+    auto rows = parse_csv(good, file);
+    const auto at = std::find(rows[0].begin(), rows[0].end(), column) - rows[0].begin();
+    rows[1][static_cast<size_t>(at)] = "-3.5";
+    std::string bad;
+    for (const CsvRow& row : rows) bad += write_csv_row(row);
+    write(folder, file, bad);
+    const std::string error = error_of([&] { profile_table(folder.path()); });
+    CHECK_MESSAGE(contains(error, std::string(file) + ": row 2, column " + column +
+                                      ": expected a number that is not negative, got -3.5"),
+                  error);
+    write(folder, file, good);
+  }
+  CHECK(profile_table(folder.path()) != "");
+}
+
+TEST_CASE("rows of a profile that are damaged are named") {
+  const Chain chain(5);
+  const Folder folder("profile_damaged_rows");
+  chain.profile(folder, 1);
+  const std::string good = folder.read("op_summary.csv");
+  const size_t third = good.find('\n', good.find('\n') + 1) + 1;
+  const auto error = [&](const std::string& inserted) {
+    std::string bad = good;
+    write(folder, "op_summary.csv", bad.insert(third, inserted));
+    return error_of([&] { profile_table(folder.path()); });
+  };
+  CHECK(contains(error("1,2\n"), "op_summary.csv: row 3: expected 46 fields, got 2"));
+  CHECK(contains(error("\"1"), "op_summary.csv: row 3"));
+  CHECK(contains(error("1\"x,"), "op_summary.csv: row 3"));
+  CHECK(contains(error("\"1\"x,"), "op_summary.csv: row 3"));
+}
+
+TEST_CASE("profiles of all ranks that are there are shown and those that are not are named") {
+  const Chain chain(2);
+  const Folder folder("profile_ranks_missing");
+  const auto add = [&](const char* name) {
+    npu::write_profile(chain.loop->program(), {.directory = folder.path() + "/" + name});
+  };
+  add("rank_1");
+  std::string shown = profile_table(folder.path());
+  CHECK(shown.starts_with("folders that are missing: rank_0\n\n== rank 1\nsteps"));
+  add("rank_3");
+  add("rank_07");  // is of no rank
+  add("rank_x");
+  shown = profile_table(folder.path());
+  CHECK(contains(shown, "folders that are missing: rank_0 rank_2\n"));
+  CHECK(contains(shown, "\n== rank 1\n"));
+  CHECK(contains(shown, "\n== rank 3\n"));
+  CHECK_FALSE(contains(shown, "== rank 7"));
+  add("rank_10");
+  CHECK(contains(profile_table(folder.path()), "missing: rank_0 rank_2 rank_4 to rank_9\n"));
+  for (const char* name : {"rank_0", "rank_2"}) add(name);
+  for (const char* name : {"rank_10", "rank_07", "rank_x"})
+    std::filesystem::remove_all(folder.path() + "/" + name);
+  CHECK(profile_table(folder.path()).starts_with("== rank 0\n"));
+}
+
+TEST_SUITE_END();
+
+}  // namespace keel
