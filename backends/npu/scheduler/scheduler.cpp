@@ -94,8 +94,11 @@ class Scheduler {
                       blocks, blocks == 1 ? "" : "s", std::min(units, cores_));
       return;
     }
-    const bool memory =
-        taken_.price.busy(Unit::kMte2) + taken_.price.busy(Unit::kMte3) >= taken_.price.cycles;
+    // Where vector cores work beside the cube's, either may be the one that memory keeps waiting.
+    const TaskPrice& price = taken_.price;
+    const int64_t copies = std::max(price.busy(Unit::kMte2) + price.busy(Unit::kMte3),
+                                    price.mix_busy(Unit::kMte2) + price.mix_busy(Unit::kMte3));
+    const bool memory = copies >= price.cycles;
     // A hundredth is the rounding of how work is dealt out, not a gain.
     const bool saves = static_cast<double>(choose(blocks + 1, true).price.pipeline_ns) <
                        0.99 * static_cast<double>(taken_.price.pipeline_ns);
@@ -105,11 +108,16 @@ class Scheduler {
           fmt::format("{} block{} keep the memory busy", blocks, blocks == 1 ? "" : "s");
       return;
     }
+    if (worth_more) {
+      launch.limit = Limit::kAlignment;
+      launch.reason = grid_text() + " cannot be dealt evenly to more blocks";
+      return;
+    }
     launch.limit = Limit::kBytes;
     launch.reason = fmt::format(
         "{} bytes take one core {:.2f} us, which is worth about sqrt({:.2f} / {:.2f}) = {:.1f} "
         "blocks",
-        taken_.price.bytes_in + taken_.price.bytes_out, single * 1e-3, single * 1e-3,
+        price.bytes_in + price.bytes_out, single * 1e-3, single * 1e-3,
         static_cast<double>(preset_.task_per_block_ns) * 1e-3, wanted);
   }
 
@@ -122,6 +130,15 @@ class Scheduler {
     const CubeWork& work = *work_.cube;
     const int64_t across = work.whole_rows ? 1 : divide_up(work.n, 16);
     return std::max<int64_t>(1, work.batch * divide_up(work.m, 16) * across);
+  }
+  // What a launch's work is dealt in.
+  std::string grid_text() const {
+    if (!work_.cube) return work_.splits[taken_.split].reason;
+    const CubeWork& work = *work_.cube;
+    std::string text = work.batch > 1 ? fmt::format("{} times ", work.batch) : "";
+    const int64_t rows = divide_up(work.m, 16);
+    if (work.whole_rows) return text + fmt::format("{} tiles of 16 whole rows", rows);
+    return text + fmt::format("{} x {} tiles of 16x16", rows, divide_up(work.n, 16));
   }
   Limit units_limit() const {
     if (!work_.cube) return work_.splits[taken_.split].limit;
