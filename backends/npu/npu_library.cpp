@@ -166,8 +166,6 @@ KernelPlan NpuLibrary::plan_status_read(size_t words) const {
 KernelPlan NpuLibrary::plan_row_view(const Node& node) const {
   KernelPlan plan = KernelLibrary::plan_row_view(node);
   auto launch = std::make_shared<Launch>(schedule_copy(*preset_, sizeof(int64_t), options_));
-  launch->limit = Limit::kNone;
-  launch->reason = "";
   launch->variant = plan.reason;
   return price(std::move(plan), {std::move(launch)});
 }
