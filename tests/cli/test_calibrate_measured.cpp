@@ -272,6 +272,26 @@ TEST_CASE("calibrate: wrong flags and wrong tables are refused and nothing is wr
   }
 }
 
+// It ended with exit code 0, and a list of presets that was empty.
+TEST_CASE("calibrate: a table without a row that is mapped is an error that lists OP types") {
+  const std::string rest = ",30,50.0,\"4\",FLOAT16,ND,\"4\",FLOAT16,ND\n";
+  const Table table("910-30c,a,Mystery" + rest + "910-30c,b,Riddle" + rest);
+  const ToolResult result = run_tool({"calibrate", "--measured", table.path("op_summary_0.csv"),
+                                      "--json", table.path("out.json")});
+  CHECK(result.exit_code == 1);
+  CHECK(result.out == "");
+  for (const char* part : {"op_summary_0.csv", "OP types that are mapped: Add, Sub, Mul", "MatMul",
+                           "got none but of Mystery, Riddle"}) {
+    CHECK_MESSAGE(contains(result.err, part), result.err);
+  }
+  CHECK_FALSE(std::filesystem::exists(table.path("out.json")));
+  const Table unmeasured("910-30c,d,Cast,1,N/A,\"4\",FLOAT16,ND,\"4\",FLOAT,ND\n");
+  const ToolResult none =
+      run_tool({"calibrate", "--measured", unmeasured.path("op_summary_0.csv")});
+  CHECK(none.exit_code == 1);
+  CHECK_MESSAGE(contains(none.err, "got none with a duration"), none.err);
+}
+
 TEST_CASE("calibrate: a device has several names") {
   for (const char* const device : {"910b1", "Ascend910B1", "ascend910b1"}) {
     const std::string name = device;

@@ -99,6 +99,8 @@ struct MappedRow {
   std::string why_not;  // where there is none
 };
 KEEL_API MappedRow map_row(const MeasuredRow& row);
+// OP types that are mapped, one name for each where a type has several.
+KEEL_API std::vector<std::string> mapped_types();
 
 }  // namespace keel::npu
 

@@ -57,11 +57,12 @@ class TableReader {
     MeasuredTable table;
     for (at_ = 1; at_ < cells_.size(); ++at_) {
       MeasuredRow row;
-      const bool has_duration = read(row);
+      row.line = table.last_line = static_cast<int64_t>(at_ + 1);
+      row.device = cell(device_);
       table.devices.insert(row.device);
-      table.last_line = row.line;
+      // The others may be damaged: a choice of lines leaves them out.
       if (!is_chosen(row)) continue;
-      if (!has_duration) {
+      if (!read(row)) {
         ++table.without_duration;
         continue;
       }
@@ -144,8 +145,6 @@ class TableReader {
 
   // Returns whether the row has a duration.
   bool read(MeasuredRow& row) {
-    row.line = static_cast<int64_t>(at_ + 1);
-    row.device = cell(device_);
     row.type = cell(type_);
     if (row.type.empty()) fail(type_, "an OP type", "");
     const std::string_view us = cell(us_);

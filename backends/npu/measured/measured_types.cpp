@@ -424,6 +424,12 @@ std::span<const TypeRule> rules() {
 
 }  // namespace
 
+std::vector<std::string> mapped_types() {
+  std::vector<std::string> types;
+  for (const TypeRule& rule : rules()) types.emplace_back(rule.types.front());
+  return types;
+}
+
 MeasuredOp op_of_type(const MeasuredRow& row) {
   for (const TypeRule& rule : rules()) {
     if (std::find(rule.types.begin(), rule.types.end(), row.type) != rule.types.end())

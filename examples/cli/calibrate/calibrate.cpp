@@ -158,6 +158,24 @@ void require_one_task(const CommandLine& line) {
   for (const char* other : {"html", "net"}) refuse("cross-validate", other);
 }
 
+// Throws Error for a table of which no row was compared.
+void require_mapped(const std::string& path, const keel::npu::Comparison& comparison) {
+  if (!comparison.rows.empty()) return;
+  const auto listed = [](const auto& names, const auto& name_of) {
+    std::string text;
+    for (const auto& name : names) text += (text.empty() ? "" : ", ") + std::string(name_of(name));
+    return text;
+  };
+  const std::string types =
+      listed(comparison.unmapped, [](const auto& entry) { return entry.first; });
+  throw keel::Error(
+      {.op = "calibrate",
+       .argument = path,
+       .expected = "rows with a duration, and of OP types that are mapped: " +
+                   listed(keel::npu::mapped_types(), [](const auto& name) { return name; }),
+       .got = types.empty() ? "none with a duration" : "none but of " + types});
+}
+
 int compare_measured(const CommandLine& line) {
   require_one_task(line);
   const std::string path = *line.text("measured");
@@ -185,6 +203,7 @@ int compare_measured(const CommandLine& line) {
   if (!fit.empty()) return fit_measured(line, path, fit, table);
   const keel::npu::Comparison comparison = keel::npu::compare(
       table, [&](const std::string& device) { return preset_of(preset, device); });
+  require_mapped(path, comparison);
   std::cout << comparison_text(table, comparison);
   if (!json.empty()) keel::write_file_atomically(json, comparison_json(table, comparison));
   if (!html.empty()) keel::write_file_atomically(html, comparison_page(path, table, comparison));
