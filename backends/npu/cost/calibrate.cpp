@@ -147,7 +147,7 @@ void tiny_kernels(Table& table) {
               "us", static_cast<double>(host_driven_ns(preset, task, 1)) * 1e-3, published, 0.20,
               kFitted);
   };
-  row("ascend910b4", "910B3 (19 to 31)", 25);
+  row("ascend910b3", "910B3 (19 to 31)", 25);
   row("ascend310", "310P (74 to 89)", 81.5);
 }
 

@@ -14,7 +14,8 @@
 //   aic_metrics     which columns of figures op_summary.csv has
 //   fp_point, bp_point  names of the nodes at which a step's forward pass begins and its backward
 //                   pass ends, in step_trace.csv; "": found
-//   hccl, l2        on, off: the model has nothing to tell about them, and says so
+//   hccl            on, off: a warning says that collectives are recorded either way
+//   l2              on, off: a warning says that the model has no figures of hits in L2
 //
 // Plain values and pure functions; any thread.
 #ifndef KEEL_BACKENDS_NPU_PROFILE_PROFILING_OPTIONS_H
