@@ -263,6 +263,16 @@ TEST_CASE("bench suites: help lists the flags and measures nothing") {
   }
 }
 
+// It named two of them as the default, where all are measured.
+TEST_CASE("bench train: help says which models there are and that all of them are measured") {
+  const std::string help = run_tool({"bench", "train", "--help"}).out;
+  const size_t at = help.find("--models NAME,NAME,...");
+  REQUIRE(at != std::string::npos);
+  const std::string line = help.substr(at, help.find('\n', at) - at);
+  CHECK_MESSAGE(contains(line, " (all of them)"), line);
+  CHECK_MESSAGE(contains(line, "of softmax|mlp|lenet|resnet|transformer|lstm"), line);
+}
+
 TEST_SUITE_END();
 
 }  // namespace keel_test

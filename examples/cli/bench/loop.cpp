@@ -74,7 +74,7 @@ class LoopBench {
     std::cout << fmt::format(
         "{} on {}:0, {} images a step, {} thread{}, feed: {}\n"
         "wall time of a step in us, medians of {} rounds; step = busy + queue wait + idle, idle = "
-        "launch + host, copy runs beside\n",
+        "launch + host + wait for metrics, copy runs beside\n",
         flags_.model->name, flags_.backend, flags_.batch, flags_.threads,
         flags_.threads == 1 ? "" : "s", training_.feed(), kLoopRounds);
     const bool modelled = device_us(1).has_value();

@@ -19,8 +19,9 @@ inline constexpr int kLoopRounds = 7;
 
 // Where the wall time of a step goes, in us. busy + queue_wait + idle make up step; idle is what
 // the device spends neither computing nor waiting for data: launch (from the host's call to the
-// first task and from the last one back, with the host's own copies of the batch) and host (between
-// launches). copy is the producer's, beside the step.
+// first task and from the last one back, with the host's own copies of the batch), host (between
+// launches) and what is left, which is the device's wait for a place to put metrics. copy is the
+// producer's, beside the step.
 struct StepSplit {
   double step = 0, host = 0, launch = 0, copy = 0, queue_wait = 0, busy = 0, idle = 0;
 };

@@ -111,7 +111,7 @@ class Contest {
 
 void print(const keel::Json& row) {
   std::cout << fmt::format(
-                   "{:<8} {:<8} {:>5} {:>7} {:>6} {:>11.2f} {:>6.1f} {:>11.0f} {:>8} {:>8}\n",
+                   "{:<11} {:<8} {:>5} {:>7} {:>6} {:>11.2f} {:>6.1f} {:>11.0f} {:>8} {:>8}\n",
                    row["model"].get<std::string>(), row["backend"].get<std::string>(),
                    row["ranks"].get<int>(), row["threads"].get<int>(), row["batch"].get<int64_t>(),
                    row["step_us"].get<double>(), row["step_spread"].get<double>() * 100,
@@ -133,7 +133,7 @@ keel::Json measure_rank_trainings(const std::shared_ptr<keel::Group>& group,
   if (first)
     std::cout << fmt::format(
         "\ntraining steps, wall time; medians of {} rounds in turns; batch is each rank's\n"
-        "{:<8} {:<8} {:>5} {:>7} {:>6} {:>11} {:>6} {:>11} {:>8} {:>8}\n",
+        "{:<11} {:<8} {:>5} {:>7} {:>6} {:>11} {:>6} {:>11} {:>8} {:>8}\n",
         kRounds, "model", "backend", "ranks", "threads", "batch", "step us", "+-%", "images/s",
         "speed-up", "wait %");
   keel::Json rows = keel::Json::array();

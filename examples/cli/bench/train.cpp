@@ -63,7 +63,7 @@ class TrainBench {
     std::cout << fmt::format(
         "training on {}, medians of {} rounds in turns\nwall time: shuffle, feeding and "
         "normalisation included; rss: most memory of a training in a process of its own\n"
-        "{:<8} {:<8} {:<11} {:>7} {:>6} {:>6} {:>11} {:>6} {:>11} {:>9} {:>9} {:>8}\n",
+        "{:<11} {:<8} {:<11} {:>7} {:>6} {:>6} {:>11} {:>6} {:>11} {:>9} {:>9} {:>8}\n",
         keel::printable(data_.origin), kRounds, "model", "backend", "precision", "threads", "batch",
         "size", "step us", "+-%", "images/s", "wait us", "speed-up", "rss MiB");
     for (const keel_examples::Model* model : flags_.models) {
@@ -157,7 +157,7 @@ class TrainBench {
     entry["queue_wait_us"] = wait;
     json_["rows"].push_back(entry);
     std::cout << fmt::format(
-        "{:<8} {:<8} {:<11} {:>7} {:>6} {:>6} {:>11.2f} {:>6.1f} {:>11.0f} {:>9.2f} {:>9} {:>8}\n",
+        "{:<11} {:<8} {:<11} {:>7} {:>6} {:>6} {:>11.2f} {:>6.1f} {:>11.0f} {:>9.2f} {:>9} {:>8}\n",
         work.model->name, work.backend, work.precision, work.threads, work.batch, row.loop_size,
         row.step.median, row.step.share * 100, rate, wait, add_speed_up(row, rows),
         add_process(row));
@@ -222,11 +222,11 @@ class TrainBench {
     if (json_["modelled"].empty()) return;
     std::cout << fmt::format(
         "\ndevice clock: what the modelled {} would take; not to be compared with the wall times\n"
-        "{:<8} {:<11} {:>6} {:>6} {:>12}\n",
+        "{:<11} {:<11} {:>6} {:>6} {:>12}\n",
         keel::printable(json_["npu_preset"].get<std::string>()), "model", "precision", "batch",
         "size", "device us");
     for (const keel::Json& row : json_["modelled"]) {
-      std::cout << fmt::format("{:<8} {:<11} {:>6} {:>6} {:>12.2f}\n",
+      std::cout << fmt::format("{:<11} {:<11} {:>6} {:>6} {:>12.2f}\n",
                                row["model"].get<std::string>(), row["precision"].get<std::string>(),
                                row["batch"].get<int64_t>(), row["loop_size"].get<int64_t>(),
                                row["step_device_us"].get<double>());
@@ -238,22 +238,27 @@ class TrainBench {
   keel::Json json_;
 };
 
+std::vector<std::string> model_names() {
+  std::vector<std::string> names;
+  for (const auto& model : keel_examples::models()) names.push_back(model.name);
+  return names;
+}
+
 void declare(CommandLine& line) {
-  line.add("models", "NAME,NAME", "of softmax, mlp (softmax,mlp)");
+  line.add("models", "NAME,NAME,...", "of " + alternatives(model_names()) + " (all of them)");
   declare_data_flag(line);
   declare_backends(line, "cpu,npu");
   line.add("precision", "NAME,NAME,...", "as of keel train (fp32)");
   declare_placement_flag(line);
   declare_thread_counts(line, "compute threads, the device's included", "1,2");
-  line.add("batches", "N,N,...", "images a step (softmax 100, mlp 128)");
+  line.add("batches", "N,N,...", "images a step (mlp 128, the others 100)");
   line.add("loop-sizes", "N,N,...", "steps in a launch (100)");
   declare_seconds(line, "each row", "1");
   declare_pass_flag(line);
 }
 
 keel::Json measure_train(const CommandLine& line) {
-  std::vector<std::string> models;
-  for (const auto& model : keel_examples::models()) models.push_back(model.name);
+  const std::vector<std::string> models = model_names();
   Flags flags;
   for (const std::string& name : line.choices("models", models, models))
     flags.models.push_back(&keel_examples::find_model(name));
