@@ -343,6 +343,14 @@ bool has_joined_group() noexcept { return joined_groups.load() > 0; }
 std::shared_ptr<Group> join_group(const JoinOptions& options) {
   if (options.size == 1) return make_local_groups(1).front();
   require_gloo();
+  // A command before this one in the same rank has shut their socket to the launcher.
+  if (options.progress != nullptr && options.progress->collective.load() > 0) {
+    throw Error(
+        {.op = "RANK_ID",
+         .message = "rank " + std::to_string(options.rank) +
+                    " of this launch has joined the others and left them already",
+         .fix = "start one command for each rank, and the next one by a launch of its own"});
+  }
   return std::make_shared<JoinedGroup>(options);
 }
 
