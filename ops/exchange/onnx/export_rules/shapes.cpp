@@ -88,9 +88,7 @@ std::string spread(Context& c, const std::string& x, ExportDimensions& dims, siz
 
 ExportNames write_pad(Context& c) {
   const DType stored = c.dtype(0), dtype = stored == boolean ? i32 : stored;
-  // What the value becomes in the node's own dtype, before it is computed wider.
-  const double value =
-      Tensor::full(c.node().type().dtype, {}, c.node().as<PadAttributes>().value).at(0);
+  const double value = c.node().as<PadAttributes>().value;
   const std::string padding = c.number(dtype, value);
   std::string x = c.cast(c.in(0), stored, dtype);
   ExportDimensions dims = c.dims(0);
