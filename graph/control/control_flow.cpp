@@ -113,8 +113,9 @@ std::shared_ptr<Graph> build_condition(Graph& graph, const Values& inputs,
                                        CallSite site) {
   const BodyScope test(graph, "while_loop", trip_count < 0, site);
   test->set_iteration(test->input("iteration", i64, {}, site));
-  const Value holds = condition ? condition(body_variables(*test, inputs))
-                                : test->constant(Tensor::full(boolean, {}, 1), site);
+  const Values variables = body_variables(*test, inputs);
+  const Value holds =
+      condition ? condition(variables) : test->constant(Tensor::full(boolean, {}, 1), site);
   const Values result = adopt_results(*test, {holds}, "while_loop", "condition", site);
   if (result[0].type() != Type{boolean, Shape{}}) {
     throw control_error("while_loop", "condition", "bool[]", to_string(result[0].type()), site);
