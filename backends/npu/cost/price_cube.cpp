@@ -32,7 +32,9 @@ class CubePricer {
                      vector_units(preset)),
         side_(preset, work),
         mixed_(preset.split_cores() && side_.any()),
-        steps_(std::max<int64_t>(1, ceil_div(work.k, tiling.bk * tiling.step_k))) {}
+        steps_(std::max<int64_t>(1, ceil_div(work.k, tiling.bk * tiling.step_k))),
+        warm_(work.warm),
+        warm_out_(work.warm_out) {}
 
   TaskPrice run() {
     if (work_.batch == 0 || work_.m == 0 || work_.n == 0) return assemble(preset_, {}, 1);
@@ -217,21 +219,35 @@ class CubePricer {
     return repeated_ + (overlaps ? fill_ : 0);
   }
 
-  // L2 serves every copy of a panel to a core; memory serves what L2 cannot keep.
+  // What is in L2 is taken from there only where that is no slower than memory: L2 serves all that
+  // the cores copy at its own rate.
   double chip_ns() {
+    if (warm_ == 0 && warm_out_ == 0) return chip_ns_by_residency();
+    warm_ = warm_out_ = 0;
+    const double cold = chip_ns_by_residency();
+    warm_ = work_.warm;
+    warm_out_ = work_.warm_out;
+    const double warm = chip_ns_by_residency();
+    if (warm <= cold) return warm;
+    warm_ = warm_out_ = 0;
+    return chip_ns_by_residency();
+  }
+
+  // L2 serves every copy of a panel to a core; memory serves what L2 cannot keep.
+  double chip_ns_by_residency() {
     const int64_t bm = std::min(tiling_.bm, rows_), bn = std::min(tiling_.bn, cols_);
     auto [reads_a, reads_b] = reads_from_memory(ceil_div(rows_, bm), ceil_div(cols_, bn));
     // A warm operand does not come from memory the first time.
-    reads_a -= work_.warm * static_cast<double>(work_.bytes_a);
-    reads_b -= work_.warm * static_cast<double>(work_.bytes_b);
+    reads_a -= warm_ * static_cast<double>(work_.bytes_a);
+    reads_b -= warm_ * static_cast<double>(work_.bytes_b);
     const double a_ns = reads_a / memory_rate(), b_ns = reads_b / memory_rate();
-    const double epilogue_ns = (1 - work_.warm) * epilogue_in() / memory_rate();
+    const double epilogue_ns = (1 - warm_) * epilogue_in() / memory_rate();
     // Results that are handed over are written to L2 and read from there.
     const double handed = handed_over() ? 2 * elements() * side_.handed_size() : 0;
     const double traffic = std::max(reads_a + reads_b, all_traffic()) + epilogue_in() + handed +
-                           work_.warm_out * bytes_out();
+                           warm_out_ * bytes_out();
     const double from_l2 = traffic / preset_.l2_gb_per_s;
-    const double out_ns = (1 - work_.warm_out) * bytes_out() / memory_rate();
+    const double out_ns = (1 - warm_out_) * bytes_out() / memory_rate();
     if (mixed_) {
       side_in_ = (loaded_a() ? a_ns : 0) + (loaded_b() ? b_ns : 0) + epilogue_ns;
       chip_in_ = std::max((loaded_a() ? 0 : a_ns) + (loaded_b() ? 0 : b_ns), from_l2);
@@ -319,8 +335,8 @@ class CubePricer {
                           (vector_rate_ * static_cast<double>(preset_.cube_cores));
     price.compute_roof_ns = static_cast<int64_t>(std::max(cube, vector));
     price.memory_roof_ns =
-        static_cast<int64_t>(((1 - work_.warm) * static_cast<double>(price.bytes_in) +
-                              (1 - work_.warm_out) * static_cast<double>(price.bytes_out)) /
+        static_cast<int64_t>(((1 - warm_) * static_cast<double>(price.bytes_in) +
+                              (1 - warm_out_) * static_cast<double>(price.bytes_out)) /
                              preset_.hbm_gb_per_s);
   }
 
@@ -338,6 +354,7 @@ class CubePricer {
   int64_t rounds_ = 1;  // blocks that the busiest core does one after the other
   TileTimes sum_;
   double repeated_ = 0, fill_ = 0, traffic_ = 0, scalar_ = 0;
+  double warm_, warm_out_;             // the shares of L2 that the price takes from there
   double chip_in_ = 0, chip_out_ = 0;  // of memory and L2 for what the cores with the cube copy
   double side_in_ = 0, side_out_ = 0;  // and for what the vector cores do
 };

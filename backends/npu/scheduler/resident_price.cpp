@@ -31,10 +31,8 @@ int64_t results_ns(const Preset& preset, const Launch& launch, const Residency& 
 
 TaskPrice resident_price(const Preset& preset, const Launch& launch, const Residency& residency) {
   const NodeWork work = resident_work(preset, launch, residency);
-  const TaskPrice price = launch.cube
-                              ? price_cube(preset, *work.cube, launch.tiling)
-                              : price_vector(preset, work.splits[0].work, launch.price.block_dim);
-  return price.total_ns < launch.price.total_ns ? price : launch.price;
+  return launch.cube ? price_cube(preset, *work.cube, launch.tiling)
+                     : price_vector(preset, work.splits[0].work, launch.price.block_dim);
 }
 
 int64_t gain_of(const Preset& preset, const Launch& launch, const Residency& residency) {

@@ -9,7 +9,8 @@
 
 namespace keel::npu {
 
-// Returns the launch's price with those shares of its bytes in L2, never above its price without.
+// Returns the launch's price with those shares of its bytes in L2: above its price without only
+// where the preset has an L2 that is slower than memory.
 TaskPrice resident_price(const Preset& preset, const Launch& launch, const Residency& residency);
 
 // Returns by how many nanoseconds the launch's fix would make it faster, with the same shares in

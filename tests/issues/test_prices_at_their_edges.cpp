@@ -1,0 +1,179 @@
+// Presets with rates that no device has ended the process or overflowed, and an error then blamed
+// the flags of profiles; products with their operands in L2 could be priced above the same ones
+// from memory; and where tiles cannot be dealt to more cores, or vector cores beside the cube's
+// wait for memory, the reason that was given contradicted its own numbers.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "keel/backends/npu/cost/price.h"
+#include "keel/backends/npu/cost/work.h"
+#include "keel/backends/npu/measured/compare.h"
+#include "keel/backends/npu/options.h"
+#include "keel/backends/npu/presets/preset.h"
+#include "keel/backends/npu/presets/preset_files.h"
+#include "keel/backends/npu/profile/profile.h"
+#include "keel/backends/npu/scheduler/scheduler.h"
+#include "keel/backends/registry.h"
+#include "keel/core/base/json.h"
+#include "keel/graph/runtime/session.h"
+#include "keel/ops/ops.h"
+
+#include "support/error_of.h"
+#include "support/fusing.h"
+
+namespace keel::npu {
+namespace {
+
+using keel_test::contains;
+using keel_test::error_of;
+
+// The preset ascend910b1 with other parameters.
+std::string changed_preset(const std::vector<std::pair<std::string, Json>>& values) {
+  Json document;
+  for (const NpuPresetFile& file : builtin_presets()) {
+    if (file.name == "ascend910b1") document = parse_json(file.text, file.name);
+  }
+  for (const auto& [name, value] : values) document["parameters"][name]["value"] = value;
+  return write_json(document);
+}
+
+TEST_SUITE_BEGIN("issues");
+
+TEST_CASE("presets have rates and shares that devices may have") {
+  const auto error = [](const std::string& name, const Json& value) {
+    return error_of([&] { parse_preset(changed_preset({{name, value}}), "slow", "slow.json"); });
+  };
+  CHECK(
+      contains(error("cube_fp32_rate", 1e-18),
+               "slow.json: parameters.cube_fp32_rate.value: expected 0, for none, or 0.001 to 1"));
+  CHECK(error("cube_fp32_rate", 0) == "");
+  CHECK(error("cube_fp32_rate", 1e-3) == "");
+  for (const char* name :
+       {"l2_gb_per_s", "hbm_gb_per_s", "gm_ub_gb_per_s", "gm_l1_gb_per_s", "ai_cpu_gb_per_s",
+        "pcie_gb_per_s", "hccs_gb_per_s", "card_pcie_gb_per_s", "network_gb_per_s"}) {
+    CAPTURE(name);
+    CHECK(contains(error(name, 0.001), name));
+    CHECK(error(name, 0.1) == "");
+  }
+  for (const char* name : {"vector_share", "cube_share"}) {
+    CHECK(contains(error(name, 0.001), name));
+    CHECK(error(name, 0.01) == "");
+  }
+}
+
+TEST_CASE("a time that does not fit is an error that names the preset") {
+  const Preset slow =
+      parse_preset(changed_preset({{"hbm_gb_per_s", 0.1}, {"clock_mhz", 1}}), "slow", "slow.json");
+  // 2^50 bytes at 0.083 bytes per ns are 1.4 * 10^16 ns.
+  VectorWork work{.units = int64_t{1} << 30,
+                  .elements_per_unit = 64,
+                  .pass_bytes = 4,
+                  .bytes_in = int64_t{1} << 50,
+                  .bytes_out = 64,
+                  .tile_elements = 8192};
+  CHECK(contains(error_of([&] { price_vector(slow, work, 1); }), "preset slow: expected rates"));
+  CHECK(price_vector(load_preset("ascend910b1"), work, 48).total_ns > 0);
+  CHECK(contains(error_of([&] { price_ai_cpu(slow, int64_t{1} << 60, 0); }), "preset slow"));
+  CHECK(contains(error_of([&] { price_transfer(slow, int64_t{1} << 60); }), "preset slow"));
+}
+
+TEST_CASE("a profile of steps whose times do not fit names the preset") {
+  // The slowest device that a preset may be: a product of 512 takes some 10^13 ns.
+  const auto slow =
+      std::make_shared<const Preset>(parse_preset(changed_preset({{"clock_mhz", 1},
+                                                                  {"cube_m", 1},
+                                                                  {"cube_n", 1},
+                                                                  {"cube_k", 1},
+                                                                  {"cube_fp32_rate", 0.001}}),
+                                                  "slow", "slow.json"));
+  Graph graph;
+  const Value w = graph.state("w", zeros({512, 512}, f32));
+  Session session(graph, device("npu:0"),
+                  {.precision = "fp32", .device_options = std::make_shared<NpuOptions>(slow)});
+  const Loop loop = session.sink({.update = Update{{{w, matmul(w, w)}}}});
+  CHECK(profiled_spans(loop.program(), {.first_step = 1, .last_step = 2}).size() > 2);
+  const std::string error = error_of(
+      [&] { profiled_spans(loop.program(), {.first_step = 999'999, .last_step = 1'000'000}); });
+  CHECK(contains(error, "profile: steps to 1000000: expected steps that take less than"));
+  CHECK(contains(error, " on slow"));
+}
+
+TEST_CASE("products are priced no higher with their operands in L2 than without") {
+  // Where L2 is no faster than memory, all that the cores copy comes through it all the same.
+  Preset preset = load_preset("ascend910b1");
+  for (const double l2_gb_per_s : {800.0, 1739.0, 5100.0}) {
+    CAPTURE(l2_gb_per_s);
+    preset.l2_gb_per_s = l2_gb_per_s;
+    for (const int64_t m : {64, 1024, 4096}) {
+      for (const int64_t k : {64, 1024}) {
+        CAPTURE(m);
+        CAPTURE(k);
+        NodeWork cold{cube_work(m, 2048, k, f16), {}};
+        cold.cube->wide = true;
+        NodeWork warm = cold;
+        set_residency(preset, Residency::kWarm, warm);
+        CHECK(warm.cube->warm_out == 1);
+        const TaskPrice from_l2 = price_measured(preset, warm, std::nullopt);
+        CHECK(from_l2.total_ns <= price_measured(preset, cold, std::nullopt).total_ns);
+        CHECK(from_l2.total_ns >= from_l2.memory_roof_ns);
+        const CubeTiling tiling;
+        CHECK(price_cube(preset, *warm.cube, tiling).total_ns <=
+              price_cube(preset, *cold.cube, tiling).total_ns);
+      }
+    }
+  }
+}
+
+TEST_CASE("a launch has too few bytes for more blocks only where its time says so") {
+  const Preset preset = load_preset("ascend910b1");
+  int few_bytes = 0, aligned = 0, bandwidth = 0;
+  for (const int64_t m : {128, 800, 3136, 19600}) {
+    for (const int64_t n : {32, 64, 500}) {
+      for (const int64_t k : {64, 800, 4900}) {
+        for (const bool fused : {false, true}) {
+          Graph graph;
+          const Value a = graph.input("a", f32, {m, k}), b = graph.input("b", f32, {k, n});
+          const Value c = matmul(a, b);
+          graph.set_outputs({fused ? relu(c + graph.input("c", f32, {m, n})) : c});
+          const auto whole = keel_test::fused(graph);
+          const Node& node = whole->outputs()[0].node();
+          const Launch launch = schedule(preset, node);
+          // More blocks pay as long as they are fewer than the square root of this.
+          const Launch single = schedule(preset, node, {.cap = 1});
+          const double wanted = best_blocks(preset, static_cast<double>(single.price.pipeline_ns));
+          const auto blocks = static_cast<double>(launch.price.block_dim);
+          CAPTURE(m);
+          CAPTURE(n);
+          CAPTURE(k);
+          CAPTURE(fused);
+          CAPTURE(launch.reason);
+          if (launch.limit == Limit::kBytes) {
+            ++few_bytes;
+            CHECK(wanted <= 1.5 * blocks);
+          }
+          const bool uneven = contains(launch.reason, "cannot be dealt evenly to more blocks");
+          if (uneven) {
+            ++aligned;
+            CHECK(launch.limit == Limit::kAlignment);
+            CHECK(contains(launch.reason,
+                           fmt::format("{} x {} tiles of 16x16", (m + 15) / 16, (n + 15) / 16)));
+          }
+          bandwidth += launch.limit == Limit::kBandwidth && launch.price.mixed() ? 1 : 0;
+        }
+      }
+    }
+  }
+  CHECK(few_bytes > 0);
+  CHECK(aligned > 0);
+  CHECK(bandwidth > 0);
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace keel::npu
