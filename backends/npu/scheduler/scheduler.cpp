@@ -94,15 +94,10 @@ class Scheduler {
                       blocks, blocks == 1 ? "" : "s", std::min(units, cores_));
       return;
     }
-    // Where vector cores work beside the cube's, either may be the one that memory keeps waiting.
-    const TaskPrice& price = taken_.price;
-    const int64_t copies = std::max(price.busy(Unit::kMte2) + price.busy(Unit::kMte3),
-                                    price.mix_busy(Unit::kMte2) + price.mix_busy(Unit::kMte3));
-    const bool memory = copies >= price.cycles;
     // A hundredth is the rounding of how work is dealt out, not a gain.
     const bool saves = static_cast<double>(choose(blocks + 1, true).price.pipeline_ns) <
                        0.99 * static_cast<double>(taken_.price.pipeline_ns);
-    if (memory && !saves && worth_more) {
+    if (waits_for_memory() && !saves && worth_more) {
       launch.limit = Limit::kBandwidth;
       launch.reason =
           fmt::format("{} block{} keep the memory busy", blocks, blocks == 1 ? "" : "s");
@@ -117,8 +112,16 @@ class Scheduler {
     launch.reason = fmt::format(
         "{} bytes take one core {:.2f} us, which is worth about sqrt({:.2f} / {:.2f}) = {:.1f} "
         "blocks",
-        price.bytes_in + price.bytes_out, single * 1e-3, single * 1e-3,
+        taken_.price.bytes_in + taken_.price.bytes_out, single * 1e-3, single * 1e-3,
         static_cast<double>(preset_.task_per_block_ns) * 1e-3, wanted);
+  }
+
+  // Where vector cores work beside the cube's, either may be the one that memory keeps waiting.
+  bool waits_for_memory() const {
+    const TaskPrice& price = taken_.price;
+    const int64_t copies = std::max(price.busy(Unit::kMte2) + price.busy(Unit::kMte3),
+                                    price.mix_busy(Unit::kMte2) + price.mix_busy(Unit::kMte3));
+    return copies >= price.cycles;
   }
 
   int64_t most_units() const {
