@@ -34,7 +34,7 @@ void mark(const Node& node) {
 
 Mask mark_in_body(const Graph& body, const Mask& inputs);
 
-// What a loop carries depends on rows where any turn makes it so. `inputs` says it for the start.
+// A variable of a loop depends on rows where any turn makes it so. `inputs` says it for the start.
 Mask mark_in_loop(const Node& node, Mask inputs) {
   for (bool grown = true; grown;) {
     grown = false;

@@ -219,8 +219,8 @@ class CubePricer {
     return repeated_ + (overlaps ? fill_ : 0);
   }
 
-  // What is in L2 is taken from there only where that is no slower than memory: L2 serves all that
-  // the cores copy at its own rate.
+  // Bytes that are in L2 are taken from there only where that is no slower than memory: L2 serves
+  // all that the cores copy at its own rate.
   double chip_ns() {
     if (warm_ == 0 && warm_out_ == 0) return chip_ns_by_residency();
     warm_ = warm_out_ = 0;

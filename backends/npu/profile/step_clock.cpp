@@ -48,8 +48,8 @@ class Clock {
   }
 
  private:
-  // What a step takes without launches and copies. Where data decide how often a loop turns, it is
-  // the time of the tasks that are listed.
+  // Returns the time of a step without launches and copies. Where data decide how often a loop
+  // turns, it is the time of the tasks that are listed.
   int64_t step_ns() const {
     if (list_.info.step_device_ns) return *list_.info.step_device_ns;
     int64_t sum = 0;

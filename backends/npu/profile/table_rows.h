@@ -26,7 +26,7 @@ class TableRows {
   size_t count() const { return count_; }
 
   bool has(const std::string& column) const { return columns_.contains(column); }
-  // Of the row at hand. Throws Error where there is no such column.
+  // Returns the cell of the row at hand. Throws Error where there is no such column.
   const std::string& text(const std::string& column) const;
   // The same as a number; Error where it is none, or negative.
   double number(const std::string& column) const;

@@ -57,7 +57,7 @@ class OriginTable {
 
  private:
   std::vector<Origins> origins_of(const Node& node, const conformance::Evaluation& values) const;
-  // Those of an input, as a tensor.
+  // Returns the origins of an input as a tensor.
   Tensor marks_of(const Value& input) const;
 
   std::vector<std::vector<Origins>> origins_;  // by node, by output

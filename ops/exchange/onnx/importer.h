@@ -28,7 +28,7 @@ struct Binding {
   bool refused = false;  // what it depends on was refused
   // It is of the type that the file says, in place of a result that was refused, or made of such.
   bool assumed = false;
-  // Of a known value, where some of it follows from the sizes of a trial.
+  // Not empty where some of a known value follows from the sizes of a trial.
   Origins origins;
 
   // Says whether its value might have been known, had nothing been refused.
@@ -98,7 +98,7 @@ class Importer {
   Value handed_on(Binding& binding, StateUse use);
   // Null where the import is no trial.
   SizeLog* sizes() noexcept { return sizes_; }
-  // Of a value that is a constant of the model's graph.
+  // REQUIRES that the value is a constant of the model's graph.
   Origins origins_of(const Value& value) const;
   void note_origins(const Value& constant, const Origins& origins);
   // A state of the model's graph under that name, or one like it where that is taken.
