@@ -104,8 +104,8 @@ class Scheduler {
       return;
     }
     if (worth_more) {
-      launch.limit = Limit::kAlignment;
-      launch.reason = grid_text() + " cannot be dealt evenly to more blocks";
+      const int64_t most = std::max(blocks + 1, static_cast<int64_t>(wanted));
+      explain_by(choose(std::min({cores_, units, most}), true), launch);
       return;
     }
     launch.limit = Limit::kBytes;
@@ -114,6 +114,26 @@ class Scheduler {
         "blocks",
         taken_.price.bytes_in + taken_.price.bytes_out, single * 1e-3, single * 1e-3,
         static_cast<double>(preset_.task_per_block_ns) * 1e-3, wanted);
+  }
+
+  // Says what another choice of more blocks would change, which takes no less time: its busiest
+  // core has hardly less to do, or less than starting the blocks takes.
+  void explain_by(const Choice& more, Launch& launch) const {
+    const TaskPrice& price = taken_.price;
+    const int64_t saved = price.pipeline_ns - more.price.pipeline_ns;
+    const double share =
+        1 - static_cast<double>(price.block_dim) / static_cast<double>(more.price.block_dim);
+    const double evenly = share * static_cast<double>(price.pipeline_ns);
+    if (static_cast<double>(saved) <= evenly / 10) {
+      launch.limit = Limit::kAlignment;
+      launch.reason = grid_text() + " cannot be dealt evenly to more blocks";
+      return;
+    }
+    launch.limit = Limit::kBytes;
+    launch.reason =
+        fmt::format("{} blocks would have {:.2f} us less to do and take {:.2f} us more to start",
+                    more.price.block_dim, static_cast<double>(saved) * 1e-3,
+                    static_cast<double>(more.price.overhead_ns - price.overhead_ns) * 1e-3);
   }
 
   // Where vector cores work beside the cube's, either may be the one that memory keeps waiting.
