@@ -55,9 +55,9 @@ struct SumOfPartsOptions {
 KEEL_API Values sum_of_parts(const Values& values, const std::vector<BatchPart>& batch,
                              const SumOfPartsOptions& options, CallSite site = CallSite::here());
 
-// These two are in parts/, which uses the other ops. The first marks what draws numbers of rows in
-// bodies under the values, while forwards can be told from gradients; the second builds the
-// computation for all parts, in the place of a node.
+// These two are in parts/, which uses the other ops. The first marks random ops of rows in
+// bodies under the values, before gradients copy them; the second builds the computation for all
+// parts, in the place of a node.
 void mark_draws_of_rows(const Values& values, const std::vector<BatchPart>& batch);
 Values expand_sum_of_parts(const BuildContext& context);
 

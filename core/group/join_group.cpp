@@ -348,7 +348,7 @@ std::shared_ptr<Group> join_group(const JoinOptions& options) {
     throw Error(
         {.op = "RANK_ID",
          .message = "rank " + std::to_string(options.rank) +
-                    " of this launch has joined the others and left them already",
+                    " of this launch has joined the others already",
          .fix = "start one command for each rank, and the next one by a launch of its own"});
   }
   return std::make_shared<JoinedGroup>(options);

@@ -177,6 +177,7 @@ class ZipStage final : public Stage {
   }
   int64_t items_per_element() const override { return parts_[0]->items_per_element(); }
   std::optional<int64_t> dropped_items() const override { return std::nullopt; }
+  int64_t number_of_all(int64_t item) const override { return parts_[0]->number_of_all(item); }
 
  private:
   std::vector<size_t> widths() const {

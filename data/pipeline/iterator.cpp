@@ -93,7 +93,11 @@ bool DatasetIterator::next_into(std::span<void* const> fields) {
   const FieldAddresses out(fields);
   while (s.epoch < s.epochs && !s.stopped()) {
     const bool got = s.read(out);
-    if (s.stopped()) return false;
+    if (s.stopped()) {
+      // It has passed an element over, or a part of one.
+      s.reader.reset();
+      return false;
+    }
     if (got) {
       ++s.done;
       // Where the pass is known to be over, the cursor already names the next one.

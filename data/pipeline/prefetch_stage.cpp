@@ -13,7 +13,7 @@ namespace {
 
 // How often a waiting reader looks at the stop flag of its pass, which nobody announces.
 constexpr std::chrono::milliseconds kStopCheck{50};
-constexpr int64_t kSkipAtOnce = 16;
+constexpr int64_t kSkipAtOnce = 16;  // items, where an element is not more
 
 class PrefetchedReader final : public Reader {
  public:
@@ -23,6 +23,7 @@ class PrefetchedReader final : public Reader {
         pass_(pass),
         from_(from.open({.round = pass.round, .stop = &quit_})),
         ring_(layout, elements),
+        skip_at_once_(std::max<int64_t>(1, kSkipAtOnce / from.items_per_element())),
         at_once_(from.items_per_element() > 1 ? 1 : std::max<int64_t>(1, elements / 2)) {}
   ~PrefetchedReader() override {
     quit_.store(true, std::memory_order_release);
@@ -48,7 +49,7 @@ class PrefetchedReader final : public Reader {
   int64_t skip_unread(int64_t count) {
     int64_t skipped = 0;
     while (skipped < count && !pass_.stopped()) {
-      const int64_t part = std::min(kSkipAtOnce, count - skipped);
+      const int64_t part = std::min(skip_at_once_, count - skipped);
       const int64_t got = from_->skip(part);
       skipped += got;
       if (got < part) break;
@@ -114,6 +115,7 @@ class PrefetchedReader final : public Reader {
   std::atomic<bool> quit_{false};
   std::unique_ptr<Reader> from_;
   ItemBlock ring_;
+  int64_t skip_at_once_;
   // Single items are read many at a time, so that a map's threads have work; batches one by one, so
   // that a failure spoils none before it.
   int64_t at_once_;

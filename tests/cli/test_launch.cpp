@@ -295,8 +295,7 @@ TEST_CASE("launch: a second command in a rank is told that it comes too late") {
       {"launch", "-n", "2", "--", "bash", "-c",
        "\"$0\" bench ranks --seconds 0.01 --models softmax && \"$0\" bench ranks", KEEL_TOOL});
   CHECK(result.exit_code == 1);
-  CHECK_MESSAGE(contains(result.err, "of this launch has joined the others and left them already"),
-                result.err);
+  CHECK_MESSAGE(contains(result.err, "of this launch has joined the others already"), result.err);
 }
 
 TEST_CASE("launch: a rank that is killed behind a signal is lost all the same") {

@@ -123,7 +123,7 @@ TEST_CASE("a step of more tasks than are listed is as long as all of them") {
   write_profile(loop.program(), {.directory = folder.path(), .first_step = 2, .last_step = 3});
   const Table steps(folder.read("step_trace.csv"));
   const double step_us = static_cast<double>(*step_ns) * 1e-3;
-  for (size_t row : {1, 2}) {
+  for (const size_t row : {size_t{1}, size_t{2}}) {
     CHECK(steps.number(row, "Iteration Time(us)") == doctest::Approx(step_us));
     // The second step and the third, each with a launch of 25 us.
     CHECK(steps.number(row, "Iteration End(us)") ==
@@ -157,8 +157,9 @@ TEST_CASE("tasks of one stream of a profile never overlap") {
     streams[stream].emplace_back(start_of(tasks, row), end_of(tasks, row));
   }
   REQUIRE(streams.size() == 2);
-  for (auto& [stream, spans] : streams) {
-    CAPTURE(stream);
+  for (auto& entry : streams) {
+    auto& spans = entry.second;
+    CAPTURE(entry.first);
     std::sort(spans.begin(), spans.end());
     for (size_t i = 1; i < spans.size(); ++i) CHECK(spans[i].first >= spans[i - 1].second - 1e-6);
   }

@@ -143,6 +143,8 @@ TEST_CASE("ranks draw other numbers for their shares and shards") {
       if (i < 4) CHECK(share[i] == expected);
     }
   }
+  const Dataset zipped = Dataset::zip({all.shard(3, 1)});
+  CHECK(keys_of(zipped)[2] == whole[7]);
   // What is taken or skipped is no shard, and is numbered from 0.
   CHECK(keys_of(all.skip(5).take(3)) == Numbers(whole.begin(), whole.begin() + 3));
 }

@@ -109,11 +109,12 @@ TEST_CASE("negative times of a profile are refused") {
   const Chain chain(5);
   const Folder folder("profile_negative_times");
   chain.profile(folder, 2);
-  for (const auto& [file, column] : {std::pair{"op_summary.csv", "Task Duration(us)"},
-                                     std::pair{"op_summary.csv", "Task Start Time"},
-                                     std::pair{"op_summary.csv", "aic_mac_ratio"},
-                                     std::pair{"step_trace.csv", "Iteration Time(us)"},
-                                     std::pair{"step_trace.csv", "FP to BP Time(us)"}}) {
+  for (const auto& cell : {std::pair{"op_summary.csv", "Task Duration(us)"},
+                           std::pair{"op_summary.csv", "Task Start Time"},
+                           std::pair{"op_summary.csv", "aic_mac_ratio"},
+                           std::pair{"step_trace.csv", "Iteration Time(us)"},
+                           std::pair{"step_trace.csv", "FP to BP Time(us)"}}) {
+    const char *file = cell.first, *column = cell.second;
     CAPTURE(column);
     const std::string good = folder.read(file);
     auto rows = parse_csv(good, file);

@@ -96,6 +96,24 @@ TEST_CASE("padding that follows from an open size is refused whatever sizes are 
   }
 }
 
+TEST_CASE("windows whose padding is that of any size are padded beside open ones") {
+  const std::string same = text_attribute("auto_pad", "SAME_UPPER");
+  const auto of = [](const std::string& node) {
+    return imported({.nodes = {node},
+                     .initializers = {onnx_floats("w", {1, 1, 1, 1}, {2})},
+                     .inputs = {onnx_value("x", 1, {1, 1, -1, -1})},
+                     .outputs = {bytes_field(1, "y")}});
+  };
+  const std::string window = ints_attribute("kernel_shape", {1, 3});
+  const auto pool = of(onnx_node("MaxPool", {"x"}, {"y"}, {window, same}));
+  CHECK(bit_equal(run(pool, ramp({1, 1, 1, 4})), Tensor::of<float>({1, 1, 1, 4}, {1, 2, 3, 3})));
+  const auto ceil = of(onnx_node("MaxPool", {"x"}, {"y"}, {window, onnx_int("ceil_mode", 1)}));
+  CHECK(bit_equal(run(ceil, ramp({1, 1, 1, 4})), Tensor::of<float>({1, 1, 1, 2}, {2, 3})));
+  const std::string steps = ints_attribute("strides", {2, 2});
+  const auto one = of(onnx_node("Conv", {"x", "w"}, {"y"}, {same, steps}));
+  CHECK(bit_equal(run(one, ramp({1, 1, 2, 3})), Tensor::of<float>({1, 1, 1, 2}, {0, 4})));
+}
+
 TEST_CASE("windows of fixed sizes are padded beside an open batch") {
   // 4 x 4 elements in windows of 3 with a stride of 2: one element of padding behind each axis.
   const OnnxGraph graph = with_size(
@@ -205,6 +223,23 @@ TEST_CASE("beside a product of open sizes another dimension of a target is infer
   CHECK(model.output("y").shape() == Shape{-1, 3});
   for (const int64_t batch : {1, 5})
     CHECK(bit_equal(run(model, ramp({batch, 2, 3})), ramp({2 * batch, 3})));
+}
+
+TEST_CASE("beside an even share of an open size another dimension of a target is inferred") {
+  // Windows of [4 n, 2] put back together, as n images of 4 windows.
+  const auto shares = [](int64_t windows) {
+    return with_size(
+        {-1, 2}, 0,
+        {onnx_node("Concat", {"x", "x", "x", "x"}, {"all"}, {onnx_int("axis", 0)}),
+         onnx_node("Shape", {"all"}, {"of all"}), onnx_node("Gather", {"of all", "axis"}, {"rows"}),
+         onnx_node("Div", {"rows", "windows"}, {"images"}),
+         onnx_node("Concat", {"images", "rest"}, {"to"}, {onnx_int("axis", 0)}),
+         onnx_node("Reshape", {"all", "to"}, {"y"})},
+        {onnx_integers("rest", {1}, {-1}), onnx_integers("windows", {1}, {windows})});
+  };
+  for (const int64_t rows : {2, 5})
+    CHECK(run(imported(shares(4)), ramp({rows, 2})).shape() == Shape{rows, 8});
+  CHECK(contains(refusal(shares(3)), "the dimensions of its input are not known"));
 }
 
 TEST_CASE("what a shape says of fixed dimensions is a number like any other beside an open one") {

@@ -21,8 +21,8 @@ constexpr const char* kPresetVariable = "KEEL_NPU_PRESET";
 constexpr const char* kDefaultPreset = "ascend910b1";
 constexpr uint64_t kMostBytes = uint64_t{1} << 20;
 constexpr int64_t kKiB = 1024;
-// Slower devices than these are none, and their times do not fit in 64 bits of ns.
-constexpr double kLeastGbPerS = 0.1, kMostGbPerS = 1e6;
+// No device is slower than this, and times of one would not fit in 64 bits of ns. Links may be.
+constexpr double kLeastGbPerS = 0.1, kLeastLinkGbPerS = 1e-3, kMostGbPerS = 1e6;
 constexpr double kLeastShare = 0.01;
 constexpr double kLeastFp32Rate = 1e-3;
 
@@ -36,6 +36,9 @@ class Reader {
     return value.number(min, max);
   }
   double gb_per_s(const std::string& name) { return number(name, kLeastGbPerS, kMostGbPerS); }
+  double link_gb_per_s(const std::string& name) {
+    return number(name, kLeastLinkGbPerS, kMostGbPerS);
+  }
   double share(const std::string& name) { return number(name, kLeastShare, 1); }
   // A share of another rate, or 0 where the device cannot do it.
   double rate_or_none(const std::string& name, double min) {
@@ -165,17 +168,17 @@ void read_costs(Reader& reader, Preset& p) {
   p.cube_vector_sync_ns = reader.integer("cube_vector_sync_ns", 0, 1000000000);
   p.control_task_ns = reader.integer("control_task_ns", 0, 1000000000);
   p.ai_cpu_task_ns = reader.integer("ai_cpu_task_ns", 0, 1000000000);
-  p.ai_cpu_gb_per_s = reader.gb_per_s("ai_cpu_gb_per_s");
+  p.ai_cpu_gb_per_s = reader.link_gb_per_s("ai_cpu_gb_per_s");
   p.launch_sync_ns = reader.integer("launch_sync_ns", 0, 1000000000);
-  p.pcie_gb_per_s = reader.gb_per_s("pcie_gb_per_s");
+  p.pcie_gb_per_s = reader.link_gb_per_s("pcie_gb_per_s");
   p.pcie_latency_ns = reader.integer("pcie_latency_ns", 0, 1000000000);
 }
 
 void read_links(Reader& reader, Preset& p) {
-  p.hccs_gb_per_s = reader.gb_per_s("hccs_gb_per_s");
+  p.hccs_gb_per_s = reader.link_gb_per_s("hccs_gb_per_s");
   p.hccs_latency_ns = reader.integer("hccs_latency_ns", 0, 1000000000);
-  p.card_pcie_gb_per_s = reader.gb_per_s("card_pcie_gb_per_s");
-  p.network_gb_per_s = reader.gb_per_s("network_gb_per_s");
+  p.card_pcie_gb_per_s = reader.link_gb_per_s("card_pcie_gb_per_s");
+  p.network_gb_per_s = reader.link_gb_per_s("network_gb_per_s");
   p.network_latency_ns = reader.integer("network_latency_ns", 0, 1000000000);
 }
 

@@ -129,10 +129,12 @@ std::string advice(const NpuProgram& program, const StepClock& clock) {
   }
   text += untimed(program);
   if (!clock.whole) {
-    text += fmt::format(
-        "the step runs more tasks than the {} that are listed; its time in step_trace.csv is that "
-        "of all of them\n",
-        step.tasks.size());
+    text +=
+        fmt::format("the step runs more tasks than the {} that are listed; {}\n", step.tasks.size(),
+                    program.list().info.step_device_ns
+                        ? "its time in step_trace.csv is that of all of them"
+                        : "its time in step_trace.csv is that of those, as data decide how "
+                          "often its loops turn");
   }
   return text;
 }

@@ -130,7 +130,8 @@ class Clock {
     kernel_end_ = now_;
   }
 
-  // An update is behind the loops that make a step's list too long: each of its tasks runs once.
+  // An update is usually behind the loops that make a step's list too long: each of its tasks is
+  // taken to run once.
   int64_t all_updates_ns() const {
     int64_t sum = 0;
     const TaskRange range = step_range(list_);

@@ -28,6 +28,8 @@ using std::chrono::steady_clock;
 
 // Survivors of a lost rank get so long to end by themselves.
 constexpr std::chrono::seconds kGrace{5};
+// And so long where they were asked to end before, and may save.
+constexpr std::chrono::seconds kGraceToSave{60};
 constexpr int kExitNotStarted = 127;
 
 [[noreturn]] void fail(const std::string& what) {
@@ -110,11 +112,10 @@ class Watch {
     while (reap()) {
       if (lost() && !first_told_) {
         first_told_ = true;
-        deadline_ = steady_clock::now() + kGrace;
+        deadline_ = steady_clock::now() + (interrupted_ == 0 ? kGrace : kGraceToSave);
         listener.first(end_);
       }
-      // Ranks that were asked to end may take their time, to save.
-      const bool late = first_told_ && interrupted_ == 0 && steady_clock::now() >= deadline_;
+      const bool late = first_told_ && steady_clock::now() >= deadline_;
       if (end_.cause || late) tell_cause(listener);
       if (late) kill_all(ranks_);
       wait_for_signal();

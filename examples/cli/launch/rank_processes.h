@@ -67,7 +67,8 @@ struct LossListener {
 
 // Waits until all have ended; returns what was told as the cause. `end_signals` are handed on to
 // them, and a rank that is not killed by another signal then is not lost. A rank that still runs
-// some seconds after another one was lost is killed, unless there was one of those signals.
+// some seconds after another one was lost is killed, a minute after it where one of those signals
+// had come before, for ranks may save then.
 RankEnd wait_for_ranks(std::vector<RankProcess>& ranks, const SharedProgress& progress,
                        const LossListener& listener);
 

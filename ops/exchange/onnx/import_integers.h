@@ -63,7 +63,8 @@ std::optional<std::vector<T>> stepped_integers(T start, T limit, T step, uint64_
 inline double exact_number(NodeContext& c, size_t input, const char* what) {
   const Tensor given = c.constant(input, what);
   const double number = c.number(input, what);
-  if (!bit_equal(Tensor::full(given.dtype(), given.shape(), number), given))
+  if (!is_float(given.dtype()) &&
+      !bit_equal(Tensor::full(given.dtype(), given.shape(), number), given))
     c.refuse(std::string(what) + " is no number that f64 holds exactly");
   return number;
 }

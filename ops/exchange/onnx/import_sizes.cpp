@@ -31,6 +31,19 @@ bool keeps_polynomials(const Node& node) {
          size_of(node.type().dtype) >= size_of(i32);
 }
 
+// Says whether a node divides whole numbers by numbers of the file, and leaves no rest.
+bool divides_evenly(const Node& node, const std::vector<Tensor>& marks,
+                    const conformance::Evaluation& values) {
+  if (node.op_name() != "div" || is_float(node.type().dtype)) return false;
+  const auto divisors = marks[1].data<int64_t>();
+  if (std::ranges::any_of(divisors, [](int64_t mark) { return mark != 0; })) return false;
+  Graph graph;
+  const Value rest =
+      mod(graph.constant(values(node.input(0)), {}), graph.constant(values(node.input(1)), {}), {});
+  const Tensor rests = conformance::Evaluation(graph, {})(rest).cast(i64, {});
+  return std::ranges::all_of(rests.data<int64_t>(), [](int64_t number) { return number == 0; });
+}
+
 // Each element follows from those of the operands that broadcast to it.
 Tensor elementwise_marks(const std::vector<Tensor>& operands, bool polynomial) {
   Graph graph;
@@ -98,7 +111,8 @@ std::vector<Origins> OriginTable::origins_of(const Node& node,
   const bool moves = node.has(kMovement | kView) && node.type().dtype != boolean &&
                      (first_alone || node.op_name() == "concat");
   if (node.has(kElementwise) && !node.has(kBroadcast)) {
-    results[0] = normalized(elementwise_marks(marks, keeps_polynomials(node)));
+    const bool polynomial = keeps_polynomials(node) || divides_evenly(node, marks, values);
+    results[0] = normalized(elementwise_marks(marks, polynomial));
     return results;
   }
   if (moves) {

@@ -18,7 +18,7 @@ namespace keel::onnx {
 // Says what a number is computed from.
 enum class Origin : int64_t {
   kFile = 0,        // from nothing that is open
-  kPolynomial = 1,  // from open dimensions by sums and products alone
+  kPolynomial = 1,  // from open dimensions by sums, products and divisions without a rest
   kOther = 2,       // from open dimensions in any other way, such as a remainder or a comparison
 };
 

@@ -14,8 +14,9 @@ namespace keel::onnx {
 namespace {
 
 // Each open dimension has a size of its own: odd ones, ones that many numbers divide, larger ones,
-// and 1, where models tend to branch. Trials alone prove nothing of other sizes: what might come to
-// the same for these and not for others is refused in each of them (import_sizes.h).
+// and 1, where models tend to branch. Trials alone prove nothing of other sizes: what is computed
+// from sizes that differ, and might come to the same for these and not for others, is refused in
+// each of them (import_sizes.h).
 constexpr size_t kTrials = 4;
 constexpr int64_t kSizes[kTrials][4] = {
     {13, 31, 43, 61}, {60, 72, 84, 96}, {502, 514, 518, 526}, {1, 1, 1, 1}};

@@ -2,8 +2,9 @@
 // -1) of PyTorch: imported once for each of a few trial sizes, where all such arithmetic folds, and
 // put together again. A reshape whose target differs in one dimension infers it; whatever else
 // differs depends on the size, and the model is not imported this way. Nor is one in which a size
-// decides anything else, be it the same in all trials (import_sizes.h). Internal to the import; one
-// thread.
+// that differs between trials decides anything else, be it the same in all of them
+// (import_sizes.h). A dimension is not seen to be open where it is the same in all trials, such as
+// that of x[1000:], of which none has any rows. Internal to the import; one thread.
 #ifndef KEEL_OPS_EXCHANGE_ONNX_IMPORT_TRIALS_H
 #define KEEL_OPS_EXCHANGE_ONNX_IMPORT_TRIALS_H
 

@@ -25,16 +25,21 @@ Ints list(NodeContext& c, const char* name, size_t count, int64_t otherwise) {
 
 // As many windows as the stride goes into the axis, the odd element of padding at one end.
 void pad_same(NodeContext& c, SpatialWindow& w, bool lower) {
-  if (c.is_open(w.in))
+  // With a stride of 1, and with a single tap, as much is missing from an axis of any size.
+  const bool of_any_size = w.stride == 1 || w.extent() == 1;
+  if (!of_any_size && c.is_open(w.in))
     c.refuse("its padding follows from dimensions that are not known before the run");
   const int64_t windows = (w.in + w.stride - 1) / w.stride;
-  const int64_t missing = std::max<int64_t>((windows - 1) * w.stride + w.extent() - w.in, 0);
+  const int64_t missing = of_any_size
+                              ? w.extent() - 1
+                              : std::max<int64_t>((windows - 1) * w.stride + w.extent() - w.in, 0);
   w.low = lower ? missing - missing / 2 : missing / 2;
   w.high = missing - w.low;
 }
 
 // A last window that begins inside of the image or of the padding in front of it counts.
 void round_up(NodeContext& c, SpatialWindow& w) {
+  if (w.stride == 1) return;
   if (c.is_open(w.in))
     c.refuse("its windows follow from dimensions that are not known before the run");
   const int64_t reach = w.low + w.in + w.high - w.extent();
