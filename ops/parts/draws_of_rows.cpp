@@ -1,9 +1,9 @@
 #include "keel/ops/parts/draws_of_rows.h"
 
 #include <algorithm>
-#include <unordered_set>
 #include <utility>
 
+#include "keel/graph/autodiff/flow.h"
 #include "keel/graph/ir/label.h"
 #include "keel/graph/ir/rewriter.h"
 #include "keel/graph/ir/scopes.h"
@@ -17,7 +17,6 @@ constexpr const char* kDrawsAttribute = "draws";
 constexpr const char* kOfRows = "rows";
 
 using Mask = std::vector<bool>;
-using ValueSet = std::unordered_set<Value, ValueHash>;
 
 Mask mask_of(std::span<const Value> values, const ValueSet& set) {
   Mask mask;
