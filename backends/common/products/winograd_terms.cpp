@@ -13,15 +13,14 @@ namespace {
 constexpr int64_t kImagesOfAByte = 8;
 constexpr int64_t kBroughtAtOnce = 512;  // elements of an image
 
-bool all_met(const uint8_t* met, size_t count) { return std::memchr(met, 0, count) == nullptr; }
-
 }  // namespace
 
-WinogradTerms::WinogradTerms(const WinogradForm& form)
+WinogradTerms::WinogradTerms(const WinogradForm& form, int64_t most_channels)
     : windows_(form.windows),
       columns_(form.columns),
       images_(form.images),
       groups_((form.images + kImagesOfAByte - 1) / kImagesOfAByte),
+      most_channels_(most_channels),
       mark_(vector::find_nonzero_marks()),
       find_common_(vector::find_common_marks()) {
   const auto& [down, across] = windows_.axes;
@@ -32,8 +31,11 @@ WinogradTerms::WinogradTerms(const WinogradForm& form)
       align_up(static_cast<size_t>(groups_ * result_) + vector::kMarksBehind, kWinogradAlignment);
 }
 
-size_t WinogradTerms::scratch_bytes() const {
+size_t WinogradTerms::met_row() const {
   return align_up(static_cast<size_t>(columns_) + vector::kMarksBehind, kWinogradAlignment);
+}
+size_t WinogradTerms::scratch_bytes() const {
+  return static_cast<size_t>(most_channels_) * met_row();
 }
 
 size_t WinogradTerms::bring_bytes() {
@@ -81,36 +83,50 @@ WinogradTerms::Inside WinogradTerms::inside(const WindowRows::Axis& axis, int64_
   return {begin, std::clamp<int64_t>(axis.size - first, begin, axis.windows)};
 }
 
-void WinogradTerms::clear_row(const uint8_t* bits, int64_t tap, int64_t channel, float* values,
-                              uint8_t* scratch) const {
+void WinogradTerms::clear(const uint8_t* bits, int64_t tap, const WinogradChannels& channels,
+                          float* values, uint8_t* scratch) const {
   const auto& [down, across] = windows_.axes;
   const int64_t tap_down = tap / across.taps, tap_across = tap % across.taps;
   const Inside lines = inside(down, tap_down), line = inside(across, tap_across);
-  const auto columns = static_cast<size_t>(columns_);
-  std::memset(scratch, 0, columns);
   vector::CommonMarks call;
   call.left_step = windows_.channels;
-  call.right_step = call.columns = columns;
-  call.count = static_cast<size_t>(line.end - line.begin);
+  call.right_step = columns_;
+  call.left_line = down.step * across.size * windows_.channels;
+  call.right_line = across.windows * columns_;
+  call.count = static_cast<size_t>(line.count());
+  call.rows = static_cast<size_t>(channels.count());
+  call.columns = static_cast<size_t>(columns_);
   call.common = scratch;
-  // Begins with a line in the middle, where images have more to show than at their edges.
-  const int64_t count = lines.end - lines.begin;
-  bool passes_zeros = false;
-  for (int64_t i = 0; call.count != 0 && i < groups_ * count; ++i) {
-    const int64_t group = i / count, y = lines.begin + (i + count / 2) % count;
+  call.common_row = met_row();
+  std::memset(scratch, 0, call.rows * call.common_row);
+  const auto each = [&](const auto& body) {
+    for (size_t row = 0; row < call.rows; ++row)
+      for (size_t j = 0; j < call.columns; ++j)
+        body(values[row * call.columns + j], scratch[row * call.common_row + j]);
+  };
+  const auto find = [&](int64_t group, const Inside& some) {
+    if (some.count() == 0) return false;
     const int64_t position =
-        down.position(y, tap_down) * across.size + across.position(line.begin, tap_across);
-    call.left = bits + group * image_ + position * windows_.channels + channel;
-    call.right = bits + right_at_ + group * result_ + (y * across.windows + line.begin) * columns_;
-    find_common_(call);
-    if (all_met(scratch, columns)) return;
-    if (passes_zeros) continue;
-    for (size_t j = 0; j < columns; ++j)
-      if (values[j] == 0) scratch[j] = 1;
-    passes_zeros = true;
+        down.position(some.begin, tap_down) * across.size + across.position(line.begin, tap_across);
+    call.left = bits + group * image_ + position * windows_.channels + channels.begin;
+    call.right =
+        bits + right_at_ + group * result_ + (some.begin * across.windows + line.begin) * columns_;
+    call.lines = static_cast<size_t>(some.count());
+    return find_common_(call);
+  };
+  // Begins with a line in the middle, where images have more to show than at their edges.
+  const int64_t middle = lines.begin + lines.count() / 2;
+  const bool has_terms = lines.count() > 0 && line.count() > 0;
+  for (int64_t group = 0; has_terms && group < groups_; ++group) {
+    int64_t from = middle;
+    if (group == 0) {
+      if (find(group, {from, from + 1})) return;
+      ++from;
+      each([](float value, uint8_t& met) { met = value == 0 ? 1 : met; });
+    }
+    if (find(group, {from, lines.end}) || find(group, {lines.begin, middle})) return;
   }
-  for (size_t j = 0; j < columns; ++j)
-    if (scratch[j] == 0 && std::isfinite(values[j])) values[j] = 0;
+  each([](float& value, uint8_t met) { value = met == 0 && std::isfinite(value) ? 0 : value; });
 }
 
 }  // namespace keel

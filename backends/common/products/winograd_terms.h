@@ -16,6 +16,12 @@
 
 namespace keel {
 
+// Channels [begin, end) of the images.
+struct WinogradChannels {
+  int64_t begin, end;
+  int64_t count() const { return end - begin; }
+};
+
 class WinogradTerms {
  public:
   // An operand's elements from the first one on.
@@ -24,9 +30,10 @@ class WinogradTerms {
     const void* from;
   };
 
-  explicit WinogradTerms(const WinogradForm& form);
+  // `most_channels`: how many are cleared at once.
+  WinogradTerms(const WinogradForm& form, int64_t most_channels);
 
-  // Returns the bytes that the bits of one part need, aligned to 64, and the scratch of clear_row.
+  // Returns the bytes that the bits of one part need, aligned to 64, and the scratch of clear().
   size_t bytes() const { return right_at_ + right_bytes_; }
   size_t scratch_bytes() const;
 
@@ -36,10 +43,11 @@ class WinogradTerms {
   void bring(const Elements& images, const Elements& upstream, int64_t group, uint8_t* bits,
              float* scratch) const;
   static size_t bring_bytes();
-  // Sets values of a row of the gradient, one for each column, to 0 where they have no term.
-  // Numbers that are not finite stay. REQUIRES the bits of all groups.
-  void clear_row(const uint8_t* bits, int64_t tap, int64_t channel, float* values,
-                 uint8_t* scratch) const;
+  // Sets values of the gradient of one tap to 0 where they have no term: `values` has a row of
+  // columns for each of `channels`. Numbers that are not finite stay. REQUIRES the bits of all
+  // groups.
+  void clear(const uint8_t* bits, int64_t tap, const WinogradChannels& channels, float* values,
+             uint8_t* scratch) const;
 
  private:
   // Makes the bits of `count` elements of each image of the group, which lie `step` apart.
@@ -48,11 +56,14 @@ class WinogradTerms {
   // Windows [begin, end) of an axis whose tap is inside of the images.
   struct Inside {
     int64_t begin, end;
+    int64_t count() const { return end - begin; }
   };
   static Inside inside(const WindowRows::Axis& axis, int64_t tap);
 
+  size_t met_row() const;  // bytes of the scratch for each channel
+
   WindowRows windows_;
-  int64_t columns_, images_, groups_;
+  int64_t columns_, images_, groups_, most_channels_;
   int64_t image_, result_;                 // elements of an image, of its results
   size_t right_at_ = 0, right_bytes_ = 0;  // bytes of the bits
   vector::NonzeroMarksInstruction mark_;

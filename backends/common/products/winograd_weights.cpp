@@ -24,7 +24,7 @@ class WinogradWeights final : public Kernel {
   WinogradWeights(const AnchoredNode& fused, const WinogradForm& form, bool saturate_f16)
       : tiles_(form),
         form_(tiles_.form()),
-        terms_(form_),
+        terms_(form_, kChannelsAtOnce),
         matrices_(fused.matrices()),
         images_(fused, matrices_.a.input),
         upstream_operand_(fused, matrices_.b.input),
@@ -81,11 +81,7 @@ class WinogradWeights final : public Kernel {
 
  private:
   using Piece = WinogradTiles::Piece;
-  // Channels [begin, end) of the images.
-  struct Channels {
-    int64_t begin, end;
-    int64_t count() const { return end - begin; }
-  };
+  using Channels = WinogradChannels;
   // The way back of some channels: arguments, and the scratch of the terms.
   struct Work {
     void* const* args;
@@ -234,9 +230,9 @@ class WinogradWeights final : public Kernel {
       for (int64_t i = 0; i < form_.taps; ++i)
         call.to.rows[i] = row + i * form_.taps * call.to.column;
       transform_gradient_(call);
-      for (int64_t tap = 0; tap < form_.taps * form_.taps; ++tap)
-        terms_.clear_row(bits, tap, c, row + tap * call.to.column, work.met);
     }
+    for (int64_t tap = 0; tap < form_.taps * form_.taps; ++tap)
+      terms_.clear(bits, tap, channels, to + tap * call.to.column, work.met);
   }
 
   void add_shares(void* const* args, int64_t part, const Channels& channels) const {

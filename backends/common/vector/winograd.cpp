@@ -314,16 +314,49 @@ void mark_nonzeros(const NonzeroMarks& call) {
   mark_lanes(hn::CappedTag<float, 1>(), call, at);
 }
 
-void find_common(const CommonMarks& call) {
+// A vector of columns, of which there is at least one, for kRows rows.
+template <size_t kRows>
+bool find_common_of(const CommonMarks& call, size_t row, size_t column) {
   const hn::CappedTag<uint8_t, kMarksBehind> d;
-  for (size_t j = 0; j < call.columns; j += hn::Lanes(d)) {
-    auto common = hn::LoadU(d, call.common + j);
-    const uint8_t* left = call.left;
-    const uint8_t* right = call.right + j;
-    for (size_t i = 0; i < call.count; ++i, left += call.left_step, right += call.right_step)
-      common = hn::Or(common, hn::And(hn::Set(d, *left), hn::LoadU(d, right)));
-    hn::StoreU(common, d, call.common + j);
+  using V = hn::Vec<decltype(d)>;
+  const auto others = hn::Not(hn::FirstN(d, call.columns - column));
+  uint8_t* const to = call.common + row * call.common_row + column;
+  V common[kRows];
+#pragma GCC unroll 8
+  for (size_t r = 0; r < kRows; ++r) common[r] = hn::LoadU(d, to + r * call.common_row);
+  const auto all_met = [&]() HWY_ATTR {
+    V least = common[0];
+#pragma GCC unroll 8
+    for (size_t r = 1; r < kRows; ++r) least = hn::Min(least, common[r]);
+    return hn::AllTrue(d, hn::Or(others, least != hn::Zero(d)));
+  };
+  bool met = all_met();
+  for (size_t line = 0; !met && line < call.lines; ++line) {
+    const auto at = static_cast<ptrdiff_t>(line);
+    const uint8_t* left = call.left + at * call.left_line + row;
+    const uint8_t* right = call.right + at * call.right_line + column;
+    for (size_t i = 0; i < call.count; ++i, left += call.left_step, right += call.right_step) {
+      const V marks = hn::LoadU(d, right);
+#pragma GCC unroll 8
+      for (size_t r = 0; r < kRows; ++r)
+        common[r] = hn::Or(common[r], hn::And(hn::Set(d, left[r]), marks));
+    }
+    met = all_met();
   }
+#pragma GCC unroll 8
+  for (size_t r = 0; r < kRows; ++r) hn::StoreU(common[r], d, to + r * call.common_row);
+  return met;
+}
+
+bool find_common(const CommonMarks& call) {
+  bool met = true;
+  for (size_t j = 0; j < call.columns; j += hn::Lanes(hn::CappedTag<uint8_t, kMarksBehind>())) {
+    size_t row = 0;
+    for (; row + 8 <= call.rows; row += 8) met &= find_common_of<8>(call, row, j);
+    for (; row + 4 <= call.rows; row += 4) met &= find_common_of<4>(call, row, j);
+    for (; row < call.rows; ++row) met &= find_common_of<1>(call, row, j);
+  }
+  return met;
 }
 
 }  // namespace

@@ -69,19 +69,22 @@ struct NonzeroMarks {
 using NonzeroMarksInstruction = void (*)(const NonzeroMarks& call);
 KEEL_API NonzeroMarksInstruction find_nonzero_marks();
 
-// Adds the bits that left[i * left_step] and right[i * right_step + j] have in common to common[j].
-// Behind the last row of `right` and behind `common` there are kMarksBehind bytes to read and
-// write, whose values do not matter.
+// Goes over lines of `count` positions. Adds the bits that the bytes left[i * left_step + row] and
+// right[i * right_step + j] have in common to common[row * common_row + j], until each of these has
+// one; returns whether that is so. Behind the last row of `right` and behind those of `common`
+// there are kMarksBehind bytes to read and write, whose values do not matter.
 inline constexpr size_t kMarksBehind = 64;
 struct CommonMarks {
   const uint8_t* left = nullptr;
-  ptrdiff_t left_step = 0;
   const uint8_t* right = nullptr;
-  size_t right_step = 0;
-  size_t count = 0, columns = 0;
+  ptrdiff_t left_step = 0, right_step = 0;  // from position to position
+  ptrdiff_t left_line = 0, right_line = 0;  // from line to line
+  size_t lines = 0, count = 0;
+  size_t rows = 1, columns = 0;
   uint8_t* common = nullptr;
+  size_t common_row = 0;
 };
-using CommonMarksInstruction = void (*)(const CommonMarks& call);
+using CommonMarksInstruction = bool (*)(const CommonMarks& call);
 KEEL_API CommonMarksInstruction find_common_marks();
 
 }  // namespace keel::vector
