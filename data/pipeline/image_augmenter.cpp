@@ -72,8 +72,7 @@ ImageAugmenter::ImageAugmenter(const ElementSpec& items, const ImageAugmentation
       shift_(changes.shift),
       flip_(changes.flip),
       cutout_(changes.cutout),
-      normalises_(!changes.mean.empty() || !changes.deviation.empty()),
-      fill_(static_cast<float>(changes.fill)) {
+      normalises_(!changes.mean.empty() || !changes.deviation.empty()) {
   const Type& field = items.fields[field_].type;
   if (from_ != u8 && from_ != f32) {
     refuse("field", "u8 or f32 pixels",
@@ -92,12 +91,14 @@ ImageAugmenter::ImageAugmenter(const ElementSpec& items, const ImageAugmentation
         image.rank() == 3 ? Shape({rows_, columns_, channels_}) : Shape({rows_, columns_});
   }
   if (normalises_) result.dtype = f32;
+  filled_.assign(static_cast<size_t>(channels_), static_cast<float>(changes.fill));
   const double unit = from_ == u8 ? 255 : 1;
   for (size_t c = 0; normalises_ && c < static_cast<size_t>(channels_); ++c) {
     const double mean = changes.mean[changes.mean.size() == 1 ? 0 : c];
     const double deviation = changes.deviation[changes.deviation.size() == 1 ? 0 : c];
     scale_.push_back(static_cast<float>(1 / (unit * deviation)));
     offset_.push_back(static_cast<float>(-mean / deviation));
+    filled_[c] = filled_[c] * scale_[c] + offset_[c];
   }
 }
 
@@ -114,8 +115,9 @@ void ImageAugmenter::check_ranges(const ImageAugmentation& changes) const {
     refuse("crop", "[height, width] of at most " + to_string(Shape({height_, width_})),
            to_string(crop));
   }
-  if (from_ == u8 && !(fill_ >= 0 && fill_ <= 255 && fill_ == std::floor(fill_))) {
-    refuse("fill", "a whole number from 0 to 255 for u8 pixels", std::to_string(changes.fill));
+  const double fill = changes.fill;
+  if (from_ == u8 && !(fill >= 0 && fill <= 255 && fill == std::floor(fill))) {
+    refuse("fill", "a whole number from 0 to 255 for u8 pixels", std::to_string(fill));
   }
   if (!normalises_) return;
   for (const auto& [name, numbers] :
@@ -151,25 +153,56 @@ ImageAugmenter::Draw ImageAugmenter::draw(uint64_t key) const {
   return drawn;
 }
 
+template <class Out>
+void ImageAugmenter::fill(Out* row, const Columns& columns) const {
+  Out* to = row + columns.begin * channels_;
+  for (int64_t x = columns.begin; x < columns.end; ++x)
+    for (const float value : filled_) *to++ = static_cast<Out>(value);
+}
+
+// Pixels of a row of the image, each `step` elements behind the one before.
+template <class In, class Out>
+void ImageAugmenter::bring(const In* from, int64_t step, int64_t pixels, Out* to) const {
+  const bool together = step == channels_;
+  if (normalises_ && channels_ == 1) {
+    const float scale = scale_[0], offset = offset_[0];
+    for (int64_t x = 0; x < pixels; ++x)
+      to[x] = static_cast<Out>(static_cast<float>(from[x * step]) * scale + offset);
+  } else if (normalises_) {
+    for (int64_t x = 0; x < pixels; ++x, from += step)
+      for (size_t c = 0; c < scale_.size(); ++c)
+        *to++ = static_cast<Out>(static_cast<float>(from[c]) * scale_[c] + offset_[c]);
+  } else if (together) {
+    std::copy_n(from, pixels * channels_, to);
+  } else {
+    for (int64_t x = 0; x < pixels; ++x, from += step) to = std::copy_n(from, channels_, to);
+  }
+}
+
 template <class In, class Out>
 void ImageAugmenter::change(const In* in, Out* out, const Draw& draw) const {
-  const auto within = [](int64_t i, int64_t begin, int64_t length) {
-    return i >= begin && i < begin + length;
+  const auto within = [](int64_t begin, int64_t end, int64_t count) {
+    begin = std::clamp<int64_t>(begin, 0, count);
+    return Columns{begin, std::clamp(end, begin, count)};
   };
-  for (int64_t y = 0; y < rows_; ++y) {
+  // Column x of the result is column first + x * direction of the image.
+  const int64_t direction = draw.mirrored ? -1 : 1;
+  const int64_t first = draw.left + (draw.mirrored ? columns_ - 1 : 0);
+  const Columns inside = draw.mirrored ? within(first - width_ + 1, first + 1, columns_)
+                                       : within(-first, width_ - first, columns_);
+  const Columns erased = within(draw.erased_left, draw.erased_left + cutout_, columns_);
+  for (int64_t y = 0; y < rows_; ++y, out += columns_ * channels_) {
     const int64_t from_y = y + draw.top;
-    const bool row_erased = within(y, draw.erased_top, cutout_);
-    for (int64_t x = 0; x < columns_; ++x) {
-      const int64_t from_x = (draw.mirrored ? columns_ - 1 - x : x) + draw.left;
-      const bool inside = within(from_y, 0, height_) && within(from_x, 0, width_) &&
-                          !(row_erased && within(x, draw.erased_left, cutout_));
-      const In* pixel = inside ? in + (from_y * width_ + from_x) * channels_ : nullptr;
-      for (int64_t c = 0; c < channels_; ++c, ++out) {
-        const float value = pixel == nullptr ? fill_ : static_cast<float>(pixel[c]);
-        const auto channel = static_cast<size_t>(c);
-        *out = static_cast<Out>(normalises_ ? value * scale_[channel] + offset_[channel] : value);
-      }
+    if (from_y < 0 || from_y >= height_ || inside.begin == inside.end) {
+      fill(out, {0, columns_});
+      continue;
     }
+    fill(out, {0, inside.begin});
+    fill(out, {inside.end, columns_});
+    const int64_t from_x = first + inside.begin * direction;
+    bring(in + (from_y * width_ + from_x) * channels_, direction * channels_,
+          inside.end - inside.begin, out + inside.begin * channels_);
+    if (y >= draw.erased_top && y < draw.erased_top + cutout_) fill(out, erased);
   }
 }
 

@@ -31,6 +31,14 @@ class ImageAugmenter {
     int64_t erased_top = 0, erased_left = 0;
   };
   Draw draw(uint64_t key) const;
+  // Columns [begin, end) of a result's row.
+  struct Columns {
+    int64_t begin, end;
+  };
+  template <class Out>
+  void fill(Out* row, const Columns& columns) const;
+  template <class In, class Out>
+  void bring(const In* from, int64_t step, int64_t pixels, Out* to) const;
   template <class In, class Out>
   void change(const In* in, Out* out, const Draw& draw) const;
   void check_ranges(const ImageAugmentation& changes) const;
@@ -45,9 +53,8 @@ class ImageAugmenter {
   bool flip_ = false;
   int64_t cutout_ = 0;
   bool normalises_ = false;
-  float fill_ = 0;
-  // One each for a channel: a pixel x becomes x * scale + offset.
-  std::vector<float> scale_, offset_;
+  // One each for a channel: a pixel x becomes x * scale + offset, and one from outside `filled`.
+  std::vector<float> scale_, offset_, filled_;
 };
 
 }  // namespace keel

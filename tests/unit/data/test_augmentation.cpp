@@ -138,6 +138,61 @@ TEST_CASE("augment: pixels are normalised by the numbers of their channel") {
   CHECK((*scaled)[0].data<float>()[1] == 2);
 }
 
+// All of the changes together, on images of 3 x 3 pixels and 3 channels that may move out of sight,
+// are made pixel by pixel here.
+TEST_CASE("augment: all changes in their order give pixels that lie where each of them says") {
+  const int size = 3, side = 2, shift = 3, erased = 2;
+  std::vector<float> pixels;
+  for (int i = 0; i < size * size * 3; ++i) pixels.push_back(static_cast<float>(i + 1));
+  const float fill = 50, scale[] = {1, 2, 4}, mean[] = {0, 10, 20};
+  std::set<std::vector<float>> expected;
+  const auto changed = [&](int top, int left, bool mirrored, int erased_y, int erased_x) {
+    std::vector<float> out;
+    for (int y = 0; y < side; ++y) {
+      for (int x = 0; x < side; ++x) {
+        const int from_y = top + y, from_x = left + (mirrored ? side - 1 - x : x);
+        const bool outside = from_y < 0 || from_y >= size || from_x < 0 || from_x >= size;
+        const bool cut = y >= erased_y - 1 && y < erased_y - 1 + erased && x >= erased_x - 1 &&
+                         x < erased_x - 1 + erased;
+        for (int c = 0; c < 3; ++c) {
+          const float value =
+              outside || cut ? fill : pixels[static_cast<size_t>((from_y * size + from_x) * 3 + c)];
+          out.push_back((value - mean[c]) / scale[c]);
+        }
+      }
+    }
+    return out;
+  };
+  // A shift and a corner of the crop add up.
+  for (int top = -shift; top <= shift + size - side; ++top)
+    for (int left = -shift; left <= shift + size - side; ++left)
+      for (const bool mirrored : {false, true})
+        for (int y = 0; y < side; ++y)
+          for (int x = 0; x < side; ++x) expected.insert(changed(top, left, mirrored, y, x));
+
+  const int64_t count = 20000;
+  std::vector<float> all;
+  for (int64_t i = 0; i < count; ++i) all.insert(all.end(), pixels.begin(), pixels.end());
+  const Dataset images = Dataset::from_tensors({{"image", Tensor::of<float>({count, 27}, all)}});
+  std::set<std::vector<float>> seen;
+  DatasetIterator iterator(images.augment({.image = {size, size, 3},
+                                           .fill = fill,
+                                           .shift = shift,
+                                           .crop = {side, side},
+                                           .flip = true,
+                                           .cutout = erased,
+                                           .mean = {mean[0], mean[1], mean[2]},
+                                           .deviation = {scale[0], scale[1], scale[2]}},
+                                          4));
+  while (const auto item = iterator.next()) {
+    const auto values = (*item)[0].data<float>();
+    std::vector<float> image(values.begin(), values.end());
+    REQUIRE(expected.count(image) == 1);
+    seen.insert(std::move(image));
+  }
+  CHECK(seen.size() == expected.size());
+}
+
 TEST_CASE(
     "augment: an image changes with its number and the pass and not with threads or a resume") {
   const ImageAugmentation changes{.shift = 2, .flip = true, .cutout = 2};
