@@ -11,7 +11,11 @@ namespace {
 // Columns of rows that are computed before they are reduced go through in pieces of so many, which
 // leaves the order of memory where rows are wider.
 constexpr int64_t kWidestInOrder = 4096;
-constexpr int64_t kMostChunks = 256;
+// A chunk adds its units one after the other, and the error grows with their number: so chunks of
+// units that are shorter than kLeastOfUnit elements have fewer elements.
+constexpr int64_t kLeastOfUnit = 64, kMostUnits = kReduceChunk / kLeastOfUnit;
+// The most chunks of an output row; of narrow ones more, up to so many accumulators.
+constexpr int64_t kMostChunks = 256, kMostAccumulators = kMostChunks * kLeastOfUnit;
 
 }  // namespace
 
@@ -71,9 +75,11 @@ ReducePlan::ReducePlan(const Node& reduction) {
   const int64_t units = elements_ == 0 ? 0 : count_of(steps_);
   pieces_ = last_reduced_ ? std::max<int64_t>(1, (run_ + kReduceChunk - 1) / kReduceChunk) : 1;
   const int64_t per_unit = last_reduced_ ? std::min(run_, kReduceChunk) : width_;
-  const int64_t per_chunk = std::max<int64_t>(1, kReduceChunk / std::max<int64_t>(1, per_unit));
+  const int64_t per_chunk =
+      std::clamp<int64_t>(kReduceChunk / std::max<int64_t>(1, per_unit), 1, kMostUnits);
+  const int64_t most = std::max(kMostChunks, kMostAccumulators / std::max<int64_t>(1, per_unit));
   all_units_ = units * pieces_;
-  chunks_ = std::clamp<int64_t>((all_units_ + per_chunk - 1) / per_chunk, 1, kMostChunks);
+  chunks_ = std::clamp<int64_t>((all_units_ + per_chunk - 1) / per_chunk, 1, most);
   all_units_ *= parts_;
   chunks_ *= parts_;
 }
