@@ -237,7 +237,11 @@ Values decompose_attention(const BuildContext& c) {
   // Nobody reads what follows but a gradient that has a kernel.
   const DType wide = composed.scores.dtype();
   const double lowest = lowest_score(wide);
-  const Shape rows = composed.scores.shape().without_dim(composed.scores.shape().rank() - 1);
+  // Scores lack the leading dimensions that values alone have.
+  const Shape rows = result.shape().without_dim(result.shape().rank() - 1);
+  const auto spread = [&](const Value& v) {
+    return v.shape() == rows ? v : broadcast_to(v, rows, site);
+  };
   if (composed.scores.shape().back() == 0) {
     return {result, c.graph.constant(Tensor::full(wide, rows, lowest), site),
             zeros_of(c.graph, {wide, rows}, site)};
@@ -245,7 +249,8 @@ Values decompose_attention(const BuildContext& c) {
   const Value largest = maximum(max(composed.scores, {-1}, true, site), lowest, site);
   Value exponentials = exp(sub(composed.scores, largest, site), site);
   if (composed.mask.valid()) exponentials = select(composed.mask, exponentials, 0, site);
-  return {result, squeeze(largest, {-1}, site), sum(exponentials, {-1}, false, site)};
+  return {result, spread(squeeze(largest, {-1}, site)),
+          spread(sum(exponentials, {-1}, false, site))};
 }
 
 Values gradient_attention(const BuildContext& c) {
@@ -303,11 +308,13 @@ AttentionSample draw_attention(SampleSource& source, bool broadcasts) {
                       .causal = source.coin(),
                       .wide = size_of(source.dtype()) == 2 && source.coin()};
   const auto heads = [&] { return broadcasts ? source.broadcastable_to(batch) : batch; };
+  const bool of_values_alone = broadcasts && batch.rank() < 2 && source.integer(0, 3) == 0;
   // Scores of some units, whatever the features.
   const double most = features > 8 ? 1 : 2;
   drawn.inputs = {source.values(scores_shape(batch, queries, features), -most, most),
                   source.values(scores_shape(heads(), keys, features), -most, most),
-                  source.values(scores_shape(heads(), keys, outputs))};
+                  source.values(scores_shape(of_values_alone ? batch.with_inserted(0, 2) : heads(),
+                                             keys, outputs))};
   if (source.coin()) {
     const Shape shape = source.broadcastable_to(scores_shape(batch, queries, keys));
     drawn.inputs.push_back(source.values(boolean, shape, 0, 1));

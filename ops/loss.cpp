@@ -105,12 +105,23 @@ Values gradient_log_softmax(const BuildContext& c) {
   return {log_softmax_gradient(x, dy, c.site)};
 }
 
+// Returns the dimensions of two shapes that have to be the same, of which some are unknown; nothing
+// where they differ.
+std::optional<Shape> agreed(const Shape& a, const Shape& b) {
+  if (a.rank() != b.rank()) return std::nullopt;
+  Shape both = a;
+  for (size_t i = 0; i < a.rank(); ++i) {
+    if (a[i] >= 0 && b[i] >= 0 && a[i] != b[i]) return std::nullopt;
+    if (a[i] < 0) both = both.with_dim(i, b[i]);
+  }
+  return both;
+}
+
 std::vector<Type> infer_softmax_gradient(const InferContext& c) {
   require_dtypes(c, 0, kFloats);
   c.require_rank(0, 1, Shape::kMaxRank);
-  const auto both = broadcast(c.inputs[0].shape, c.inputs[1].shape);
-  const bool fits = both && matches(c.inputs[0].shape, *both) && matches(c.inputs[1].shape, *both);
-  c.require(1, fits && c.inputs[1].dtype == c.inputs[0].dtype, to_string(c.inputs[0]));
+  const auto both = agreed(c.inputs[0].shape, c.inputs[1].shape);
+  c.require(1, both && c.inputs[1].dtype == c.inputs[0].dtype, to_string(c.inputs[0]));
   return {{c.inputs[0].dtype, *both}};
 }
 
@@ -215,9 +226,8 @@ int64_t infer_cross_entropy_inputs(const InferContext& c) {
   }
   const bool ids = targets_are_ids(targets);
   const Shape expected = ids ? Shape{logits.shape[0]} : logits.shape;
-  const auto both = broadcast(expected, targets.shape);
-  if (!both || targets.shape.rank() != expected.rank() || !matches(targets.shape, *both) ||
-      !matches(expected, *both)) {
+  const auto both = agreed(expected, targets.shape);
+  if (!both) {
     c.fail("targets", ids ? "class ids of shape " + to_string(expected) : weights,
            to_string(targets));
   }
@@ -231,11 +241,10 @@ std::vector<Type> infer_cross_entropy(const InferContext& c) {
 std::vector<Type> infer_cross_entropy_grad(const InferContext& c) {
   const int64_t batch = infer_cross_entropy_inputs(c);
   const Type& upstream = c.inputs[2];
-  const bool fits =
-      upstream.shape.rank() == 1 && (batch < 0 || matches(upstream.shape, Shape{batch}));
-  c.require(2, fits && upstream.dtype == c.inputs[0].dtype,
+  const auto both = agreed(upstream.shape, Shape{batch});
+  c.require(2, both && upstream.dtype == c.inputs[0].dtype,
             to_string(Type{c.inputs[0].dtype, Shape{batch}}));
-  return {{c.inputs[0].dtype, c.inputs[0].shape.with_dim(0, batch)}};
+  return {{c.inputs[0].dtype, c.inputs[0].shape.with_dim(0, (*both)[0])}};
 }
 
 // Returns the smoothed targets of one row.
@@ -304,14 +313,24 @@ void reference_cross_entropy_grad(const ReferenceContext& c) {
   });
 }
 
-// Returns the smoothed targets as [batch, classes] of logits' dtype.
+// Losses and their gradients are computed in f32 at least, and rounded once.
+Value widened(const BuildContext& c, size_t input) {
+  const Value& x = c.inputs[input];
+  return cast(x, x.dtype() == f64 ? f64 : f32, c.site);
+}
+Value narrowed(const BuildContext& c, const Value& x) {
+  return cast(x, c.inputs[0].dtype(), c.site);
+}
+
+// Returns the smoothed targets as [batch, classes], widened.
 Value dense_targets(const BuildContext& c) {
   const Value logits = c.inputs[0];
   const Value targets = c.inputs[1];
   const double smoothing = c.as<CrossEntropyOptions>().label_smoothing;
   const int64_t classes = logits.shape()[1];
-  const Value dense =
-      targets_are_ids(targets.type()) ? one_hot(targets, classes, logits.dtype(), c.site) : targets;
+  const Value dense = targets_are_ids(targets.type())
+                          ? one_hot(targets, classes, logits.dtype() == f64 ? f64 : f32, c.site)
+                          : widened(c, 1);
   if (smoothing == 0) return dense;
   const Operand rest(smoothing / static_cast<double>(classes), c.site);
   return add(mul(dense, Operand(1 - smoothing, c.site), c.site), rest, c.site);
@@ -328,19 +347,19 @@ Value scale_by_total(Value x, Value total, CallSite site) {
 }
 
 Values decompose_cross_entropy(const BuildContext& c) {
-  const Value log_probability = log_softmax(c.inputs[0], -1, c.site);
+  const Value log_probability = log_softmax(widened(c, 0), -1, c.site);
   const Value target = dense_targets(c);
   const Value zero = c.graph.constant(Tensor::full(target.dtype(), {}, 0), c.site);
   const Value weighted = mul(target, log_probability, c.site);
   const Value cost = select(equal(target, zero, c.site), zero, weighted, c.site);
-  return {neg(last_sum(cost, c.site, false), c.site)};
+  return {narrowed(c, neg(last_sum(cost, c.site, false), c.site))};
 }
 
 Values decompose_cross_entropy_grad(const BuildContext& c) {
   const Value probability =
-      scale_by_total(softmax(c.inputs[0], -1, c.site), target_total(c), c.site);
-  const Value upstream = expand_dims(c.inputs[2], {1}, c.site);
-  return {mul(sub(probability, dense_targets(c), c.site), upstream, c.site)};
+      scale_by_total(softmax(widened(c, 0), -1, c.site), target_total(c), c.site);
+  const Value upstream = expand_dims(widened(c, 2), {1}, c.site);
+  return {narrowed(c, mul(sub(probability, dense_targets(c), c.site), upstream, c.site))};
 }
 
 Values gradient_cross_entropy(const BuildContext& c) {
@@ -349,26 +368,29 @@ Values gradient_cross_entropy(const BuildContext& c) {
   const Value logits_gradient =
       softmax_cross_entropy_grad(c.inputs[0], c.inputs[1], dy, options, c.site);
   if (targets_are_ids(c.inputs[1].type())) return {logits_gradient, Value()};
+  const Value log_probability = log_softmax(widened(c, 0), -1, c.site);
+  const Value upstream = cast(dy, log_probability.dtype(), c.site);
   const Value scaled =
-      mul(expand_dims(dy, {1}, c.site), Operand(options.label_smoothing - 1, c.site), c.site);
-  return {logits_gradient, mul(log_softmax(c.inputs[0], -1, c.site), scaled, c.site)};
+      mul(expand_dims(upstream, {1}, c.site), Operand(options.label_smoothing - 1, c.site), c.site);
+  return {logits_gradient, narrowed(c, mul(log_probability, scaled, c.site))};
 }
 
 // Differentiates g = (p * total - target) * u with p = softmax(logits), given dg.
 Values gradient_cross_entropy_grad(const BuildContext& c) {
   const CallSite site = c.site;
-  const Value dg = c.output_gradients[0];
-  const Value upstream = expand_dims(c.inputs[2], {1}, site);
-  const Value p = softmax(c.inputs[0], -1, site);
+  const Value upstream = expand_dims(widened(c, 2), {1}, site);
+  const Value p = softmax(widened(c, 0), -1, site);
+  const Value dg = cast(c.output_gradients[0], p.dtype(), site);
   const Value total = target_total(c);
   const Value slope = sub(scale_by_total(p, total, site), dense_targets(c), site);
   const Value to_upstream = last_sum(mul(dg, slope, site), site, false);
   const Value mean = last_sum(mul(dg, p, site), site);
   const Value curved = mul(mul(sub(dg, mean, site), p, site), upstream, site);
-  Values result{scale_by_total(curved, total, site), Value(), to_upstream};
+  Values result{narrowed(c, scale_by_total(curved, total, site)), Value(),
+                narrowed(c, to_upstream)};
   if (!targets_are_ids(c.inputs[1].type())) {
     const Operand kept(1 - c.as<CrossEntropyOptions>().label_smoothing, site);
-    result[1] = mul(mul(sub(mean, dg, site), upstream, site), kept, site);
+    result[1] = narrowed(c, mul(mul(sub(mean, dg, site), upstream, site), kept, site));
   }
   return result;
 }

@@ -139,6 +139,8 @@ void for_each_chosen(const BuildContext& c, const PoolGeometry& g, Body&& body) 
   }
 }
 
+constexpr int64_t kMostBetweenWindows = 4;
+
 // Returns what each tap gives back, added up where windows overlap.
 Value added_taps(const BuildContext& c, const PoolGeometry& g, const Value& dy) {
   Value total;
@@ -179,10 +181,12 @@ Values decompose_max_gradient(const BuildContext& c) {
                                          channels_last(pool), c.site);
     return {transpose(dx, kImageToFirst, c.site)};
   }
-  const bool overlap = std::any_of(g.windows.begin(), g.windows.end(),
-                                   [](const WindowAxis& w) { return w.taps > w.stride; });
+  // Windows that lie far apart would have a part for each element between them.
+  const bool adjoin = std::all_of(g.windows.begin(), g.windows.end(), [](const WindowAxis& w) {
+    return w.taps <= w.stride && w.stride - w.taps < kMostBetweenWindows;
+  });
   const Value dy = widened(c.inputs[1], c.site);
-  const Value dx = overlap ? added_taps(c, g, dy) : interleaved_taps(c, g, dy);
+  const Value dx = adjoin ? interleaved_taps(c, g, dy) : added_taps(c, g, dy);
   return {cast(dx, type.dtype, c.site)};
 }
 

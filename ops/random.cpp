@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "keel/core/base/printable.h"
 #include "keel/core/base/random.h"
@@ -90,14 +91,29 @@ void require_first(const InferContext& c, int64_t first) {
   if (first < 0) c.fail("first", "an element's number, 0 or more", std::to_string(first));
 }
 
+void require_held(const InferContext& c, const char* argument, DType dtype, double number) {
+  bool held = true;
+  visit_dtype(dtype, [&]<class T>() {
+    if constexpr (is_float(dtype_of<T>))
+      held = std::isfinite(convert_element<double>(convert_element<T>(number)));
+  });
+  if (!held)
+    c.fail(argument, std::string("a number that fits ") + name_of(dtype), printable(number));
+}
+
 void check_uniform(const InferContext& c, DType dtype, double a, double b) {
   require_float(c, dtype);
   require_random_range(c.op.name, "uniform", a, b);
+  require_held(c, "low", dtype, a);
+  require_held(c, "high", dtype, b);
+  if (!std::isfinite(b - a)) c.fail("high", "less than 1.8e308 above low", printable(b));
 }
 
 void check_normal(const InferContext& c, DType dtype, double a, double b) {
   require_float(c, dtype);
   require_random_range(c.op.name, "normal", a, b);
+  require_held(c, "mean", dtype, a);
+  require_held(c, "deviation", dtype, b);
 }
 
 void check_bernoulli(const InferContext& c, DType dtype, double a, double) {

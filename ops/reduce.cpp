@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
+#include <vector>
 
 #include "keel/graph/ir/emit.h"
 #include "keel/graph/ir/op_table.h"
@@ -12,6 +14,7 @@
 #include "keel/ops/infer_rules.h"
 #include "keel/ops/reference_loops.h"
 #include "keel/ops/scalar_rules.h"
+#include "keel/ops/scan.h"
 #include "keel/ops/shape.h"
 #include "keel/ops/sort.h"
 #include "keel/ops/sums/part_sums.h"
@@ -224,37 +227,60 @@ Values extremum_gradient(const BuildContext& ctx) {
   return {select(wins, narrowed(ctx, div(g, winners, site)), 0, site)};
 }
 
-// Returns the product of all other elements: where none of those is 0, the product of the non-zero
-// elements without this one.
-Values prod_gradient(const BuildContext& ctx) {
-  const CallSite site = ctx.site;
-  const auto& axes = ctx.as<ReduceAttributes>().axes;
-  const Value x = widened(ctx, ctx.inputs[0]);
-  const Value is_zero = equal(x, 0, site);
-  const Value factor = select(is_zero, 1, x, site);
-  const Value zeros = cast(is_zero, x.dtype(), site);
-  const Value other_zeros = sub(sum(zeros, axes, true, site), zeros, site);
-  const Value others = div(prod(factor, axes, true, site), factor, site);
-  const Value exclusive = select(equal(other_zeros, 0, site), others, 0, site);
-  return {narrowed(ctx, mul(widened(ctx, kept(ctx, ctx.output_gradients[0])), exclusive, site))};
+// Returns for each element the product of all others along the axes: of those before and behind it
+// along the first one, and of the other lines. A quotient of the whole product would need that to
+// be a number other than 0.
+Value product_of_others(const Value& x, std::span<const int64_t> axes, CallSite site) {
+  const int64_t axis = axes.front();
+  const Value before = cumprod(x, axis, {.exclusive = true}, site);
+  const Value behind = cumprod(x, axis, {.exclusive = true, .reverse = true}, site);
+  const Value others = mul(before, behind, site);
+  if (axes.size() == 1) return others;
+  return mul(others, product_of_others(prod(x, {axis}, true, site), axes.subspan(1), site), site);
 }
 
+Values prod_gradient(const BuildContext& ctx) {
+  const CallSite site = ctx.site;
+  const Shape& shape = ctx.inputs[0].shape();
+  const std::vector<bool> reduced = reduced_axes(ctx.as<ReduceAttributes>().axes, shape.rank());
+  std::vector<int64_t> axes;
+  for (size_t i = 0; i < shape.rank(); ++i)
+    if (reduced[i]) axes.push_back(static_cast<int64_t>(i));
+  if (axes.empty()) return {ctx.output_gradients[0]};
+  const Value others = product_of_others(widened(ctx, ctx.inputs[0]), axes, site);
+  return {narrowed(ctx, mul(widened(ctx, kept(ctx, ctx.output_gradients[0])), others, site))};
+}
+
+// exp(x) of a logsumexp, shifted so that the largest is 1.
+struct ShiftedExponentials {
+  explicit ShiftedExponentials(const BuildContext& ctx) {
+    const CallSite site = ctx.site;
+    const auto& axes = ctx.as<ReduceAttributes>().axes;
+    const Value x = widened(ctx, ctx.inputs[0]);
+    const Value largest = max(x, axes, true, site);
+    // False for infinities, as in the reference, and for NaN, which x itself then carries on.
+    const Value finite = equal(sub(largest, largest, site), 0, site);
+    shift = select(finite, largest, 0, site);
+    each = exp(sub(x, shift, site), site);
+    total = sum(each, axes, true, site);
+  }
+  Value shift, each, total;  // total: the sum of each
+};
+
+// Each one's share of the sum, not exp(x - result): what the result was rounded by would multiply
+// the gradient.
 Values logsumexp_gradient(const BuildContext& ctx) {
   const CallSite site = ctx.site;
-  const Value share = exp(sub(ctx.inputs[0], kept(ctx, ctx.outputs[0]), site), site);
-  return {mul(kept(ctx, ctx.output_gradients[0]), share, site)};
+  const ShiftedExponentials e(ctx);
+  const Value dy = widened(ctx, kept(ctx, ctx.output_gradients[0]));
+  return {narrowed(ctx, mul(dy, div(e.each, e.total, site), site))};
 }
 
 Values decompose_logsumexp(const BuildContext& ctx) {
   const CallSite site = ctx.site;
   const auto& a = ctx.as<ReduceAttributes>();
-  const Value x = widened(ctx, ctx.inputs[0]);
-  const Value largest = max(x, a.axes, true, site);
-  // False for infinities, as in the reference, and for NaN, which x itself then carries on.
-  const Value finite = equal(sub(largest, largest, site), 0, site);
-  const Value shift = select(finite, largest, 0, site);
-  const Value total = sum(exp(sub(x, shift, site), site), a.axes, true, site);
-  const Value result = narrowed(ctx, add(log(total, site), shift, site));
+  const ShiftedExponentials e(ctx);
+  const Value result = narrowed(ctx, add(log(e.total, site), e.shift, site));
   if (a.keepdims) return {result};
   const Shape& shape = ctx.inputs[0].shape();
   return {reshape(result, reduced_shape(shape, reduced_axes(a.axes, shape.rank()), false), site)};

@@ -200,7 +200,7 @@ class OneHotKernel final : public RangeKernel {
   bool checks() const override { return true; }
   void check(void* const* args) const override {
     with_indices(index_dtype_, args[0], [&](const auto* ids) {
-      check_indices(ids, count_, out_.shape.back(), "one_hot");
+      check_indices(ids, count_, out_.shape.back(), "one_hot", {}, "ids");
     });
   }
   void make(void* const* args, int64_t begin, int64_t end, void*) const override {

@@ -25,10 +25,10 @@ void with_indices(DType dtype, const void* indices, F&& f) {
 }
 
 // Throws Error for an index outside [0, size); called before anything is written. `axis` is the one
-// that is indexed.
+// that is indexed, `argument` the op's name for the indices.
 template <class Index>
 void check_indices(const Index* indices, int64_t count, int64_t size, const std::string& op,
-                   std::optional<int64_t> axis = {}) {
+                   std::optional<int64_t> axis = {}, const char* argument = "indices") {
   // The extremes first, which takes no branch for each.
   Index lowest = 0, highest = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -42,7 +42,7 @@ void check_indices(const Index* indices, int64_t count, int64_t size, const std:
     const auto index = static_cast<int64_t>(indices[i]);
     if (index >= 0 && index < size) continue;
     throw Error({.op = op,
-                 .argument = axis ? "indices along axis " + std::to_string(*axis) : "indices",
+                 .argument = argument + (axis ? " along axis " + std::to_string(*axis) : ""),
                  .expected = size == 0 ? "none, since the axis is empty"
                                        : "indices from 0 to " + std::to_string(size - 1),
                  .got = std::to_string(index) + " at position " + std::to_string(i)});

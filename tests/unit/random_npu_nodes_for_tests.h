@@ -302,7 +302,7 @@ inline void draw_random_numbers(Graph& g, const Preset& preset) {
   const DType dtype = preset.bf16 && coin() ? bf16 : coin() ? f16 : f32;
   switch (pick(0, 3)) {
     case 0:
-      return g.set_outputs({uniform_like(key, like, -1, 70000, dtype)});
+      return g.set_outputs({uniform_like(key, like, -1, 65504, dtype)});
     case 1:
       return g.set_outputs({normal_like(key, like, 0, coin() ? 1 : 60000, dtype)});
     case 2:

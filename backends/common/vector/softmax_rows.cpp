@@ -180,7 +180,7 @@ class CrossEntropyRows final : public RowOp {
       id = static_cast<const int32_t*>(labels)[wrong];
     else
       id = static_cast<const uint8_t*>(labels)[wrong];
-    throw Error({.op = "softmax_cross_entropy",
+    throw Error({.op = loss_at_ == 0 ? "softmax_cross_entropy_grad" : "softmax_cross_entropy",
                  .argument = "targets",
                  .expected = "class ids from 0 to " + std::to_string(columns_ - 1),
                  .got = std::to_string(id) + " in row " + std::to_string(begin + wrong)});

@@ -96,21 +96,29 @@ class PlannedScatterAdd final : public CoreRun {
     T* out = static_cast<T*>(args[3]) + named.row * columns_ + tile.row;
     T* row = reinterpret_cast<T*>(core.refill(kRow + number % 2, bytes));
     std::memcpy(row, out, bytes);
-    using Sum = typename RowAccumulator<T>::Sum;
-    RowAccumulator<T> sums(
-        reinterpret_cast<Sum*>(core.refill(kSums, static_cast<size_t>(tile.rows) * sizeof(Sum))),
-        tile.rows);
-    sums.begin(row);
+    const auto update = [&](size_t i) {
+      return reinterpret_cast<const T*>(core.at(kUpdate + i % 2));
+    };
     const auto bring = [&](size_t i) {
       std::memcpy(core.refill(kUpdate + i % 2, bytes),
                   static_cast<const T*>(args[2]) + named.updates[i] * columns_ + tile.row, bytes);
     };
+    using Sum = typename RowAccumulator<T>::Sum;
+    RowAccumulator<T> sums(
+        reinterpret_cast<Sum*>(core.refill(kSums, static_cast<size_t>(tile.rows) * sizeof(Sum))),
+        tile.rows);
     bring(0);
-    for (size_t i = 0; i < named.updates.size(); ++i) {
-      if (i + 1 < named.updates.size()) bring(i + 1);
-      sums.add(reinterpret_cast<const T*>(core.at(kUpdate + i % 2)));
+    if (named.updates.size() == 1) {
+      // As the kernel adds a single one: of two NaNs, in double another is kept than in f32.
+      RowAccumulator<T>::add_one(update(0), row, tile.rows);
+    } else {
+      sums.begin(row);
+      for (size_t i = 0; i < named.updates.size(); ++i) {
+        if (i + 1 < named.updates.size()) bring(i + 1);
+        sums.add(update(i));
+      }
+      sums.round(row);
     }
-    sums.round(row);
     core.end_tile();
     std::memcpy(out, row, bytes);
   }
