@@ -10,6 +10,7 @@
 #include "keel/graph/autodiff/recompute.h"
 #include "keel/graph/ir/emit.h"
 #include "keel/graph/ir/label.h"
+#include "keel/graph/ir/scopes.h"
 
 namespace keel {
 namespace {
@@ -70,10 +71,13 @@ Values inline_body(const Graph& body, const Values& results, const Values& argum
 }
 
 BodyGradient::BodyGradient(const Graph& body, const std::vector<size_t>& ys,
-                           const std::vector<size_t>& xs, CallSite site)
+                           const std::vector<size_t>& xs,
+                           const std::vector<AgreedAttributes>& of_inputs,
+                           const NodeLabelPtr& around, CallSite site)
     : body_(body), whole_(body.ops()), inlined_(body, whole_) {
   Values inputs;
   for (const Value& v : body.inputs()) {
+    const LabelScope label(whole_, of_inputs[inputs.size()].label_in(nullptr));
     inputs.push_back(
         whole_.input("x" + std::to_string(inputs.size()), v.dtype(), v.shape(), v.node().site()));
   }
@@ -88,6 +92,7 @@ BodyGradient::BodyGradient(const Graph& body, const std::vector<size_t>& ys,
   for (const size_t x : xs) of.push_back(inputs[x]);
   clone_body(body, results, inputs, inlined_);
   first_gradient_ = static_cast<uint32_t>(whole_.size());
+  const LabelScope label(whole_, around);
   whole_.set_outputs(expand_gradients(inlined_(results), of, seeds, site));
 }
 

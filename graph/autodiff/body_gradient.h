@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "keel/graph/autodiff/agreed_attributes.h"
 #include "keel/graph/ir/graph.h"
 #include "keel/graph/ir/operand.h"
 #include "keel/graph/ir/rewriter.h"
@@ -19,11 +20,13 @@ std::vector<bool> inputs_read(const Graph& body, const Values& results);
 // for the inputs, and returns them. Arguments that are not read may be invalid.
 Values inline_body(const Graph& body, const Values& results, const Values& arguments, Graph& to);
 
-// The gradients of a body's inputs `xs` (by index) by seeds for its outputs `ys` (by index). The
-// body must outlive it.
+// The gradients of a body's inputs `xs` (by index) by seeds for its outputs `ys` (by index). What
+// is made for one of the inputs alone has its attributes of `of_inputs`, and all the label `around`
+// of what differentiates the control op. The body must outlive it.
 class BodyGradient {
  public:
   BodyGradient(const Graph& body, const std::vector<size_t>& ys, const std::vector<size_t>& xs,
+               const std::vector<AgreedAttributes>& of_inputs, const NodeLabelPtr& around,
                CallSite site);
 
   // Returns a graph whose inputs are those of the body, the seeds and the values of the body in

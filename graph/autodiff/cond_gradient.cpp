@@ -1,3 +1,4 @@
+#include "keel/graph/autodiff/agreed_attributes.h"
 #include "keel/graph/autodiff/body_gradient.h"
 #include "keel/graph/autodiff/control_gradient.h"
 #include "keel/graph/autodiff/flow.h"
@@ -14,8 +15,11 @@ Values gradient_of_cond(const BuildContext& c) {
   }
   std::vector<size_t> xs;  // by input of the bodies
   std::vector<bool> reached(c.inputs.size(), false);
+  // A branch that does not use an input gives it zeros where the other branch has its gradient.
+  std::vector<AgreedAttributes> of_inputs(c.inputs.size() - 1);
   for (const auto& body : c.bodies) {
     const ValueSet sources = sources_of(*body, select_floats(body->outputs(), used));
+    meet_users(*body, sources, of_inputs);
     for (size_t i = 1; i < c.inputs.size(); ++i) {
       if (c.wanted[i] && sources.contains(body->inputs()[i - 1])) reached[i] = true;
     }
@@ -30,7 +34,8 @@ Values gradient_of_cond(const BuildContext& c) {
   for (const size_t y : ys) seeds.emplace_back(c.output_gradients[y], c.site);
   const auto gradient_of = [&](const Graph& body) -> BodyFunction {
     return [&](const Values& own_seeds) {
-      const std::unique_ptr<Graph> back = BodyGradient(body, ys, xs, c.site).graph();
+      const std::unique_ptr<Graph> back =
+          BodyGradient(body, ys, xs, of_inputs, c.graph.label(), c.site).graph();
       Values arguments(c.inputs.begin() + 1, c.inputs.end());
       arguments.insert(arguments.end(), own_seeds.begin(), own_seeds.end());
       return inline_body(*back, back->outputs(), arguments, own_seeds[0].graph());

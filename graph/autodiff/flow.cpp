@@ -54,6 +54,21 @@ std::vector<bool> inputs_leading(const Node& node, const std::vector<bool>& outp
   return inputs;
 }
 
+// Adds to `set` what is computed from values in it, and hands each of these on.
+template <class Visit>
+void visit_computed(const Graph& graph, ValueSet& set, const Visit& visit) {
+  for (const Node& node : graph.nodes()) {
+    const std::vector<bool> inputs = mask_of(node.data_inputs(), set);
+    if (!any(inputs)) continue;
+    const std::vector<bool> outputs = outputs_reached(node, inputs);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (!outputs[i] || !is_float(node.type(i).dtype)) continue;
+      set.insert(node.output(i));
+      visit(node.output(i));
+    }
+  }
+}
+
 }  // namespace
 
 Values select_floats(const Values& values, const std::vector<bool>& mask) {
@@ -67,15 +82,15 @@ Values select_floats(const Values& values, const std::vector<bool>& mask) {
 ValueSet dependents_of(const Graph& graph, const Values& xs) {
   ValueSet set(xs.begin(), xs.end());
   if (xs.empty()) return set;
-  for (const Node& node : graph.nodes()) {
-    const std::vector<bool> inputs = mask_of(node.data_inputs(), set);
-    if (!any(inputs)) continue;
-    const std::vector<bool> outputs = outputs_reached(node, inputs);
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      if (outputs[i] && is_float(node.type(i).dtype)) set.insert(node.output(i));
-    }
-  }
+  visit_computed(graph, set, [](const Value&) {});
   return set;
+}
+
+ValueSet computed_from(const Graph& graph, const Values& xs) {
+  ValueSet set(xs.begin(), xs.end());
+  ValueSet computed;
+  visit_computed(graph, set, [&](const Value& v) { computed.insert(v); });
+  return computed;
 }
 
 ValueSet sources_of(const Graph& graph, const Values& ys) {

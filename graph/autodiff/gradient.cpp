@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "keel/graph/autodiff/agreed_attributes.h"
 #include "keel/graph/autodiff/body_gradient.h"
 #include "keel/graph/autodiff/flow.h"
 #include "keel/graph/autodiff/recompute.h"
@@ -25,11 +26,11 @@ namespace {
                .site = site});
 }
 
-bool leads_on(const Node& node, const ValueSet& varied, const ValueSet& useful,
-              const ValueSet& ends) {
+// Says whether a gradient passes the node: from what the ys use to an x that lies before it.
+bool leads_on(const Node& node, const ValueSet& computed, const ValueSet& useful) {
   for (size_t i = 0; i < node.types().size(); ++i) {
     const Value v = node.output(i);
-    if (varied.contains(v) && useful.contains(v) && !ends.contains(v)) return true;
+    if (computed.contains(v) && useful.contains(v)) return true;
   }
   return false;
 }
@@ -42,11 +43,12 @@ std::vector<bool> mask_of(std::span<const Value> values, const ValueSet& set, si
 
 // Throws for a node on a path from the xs to the ys that no gradient passes, in bodies too.
 void check_path(const Graph& graph, const Values& ys, const Values& xs, CallSite site) {
-  const ValueSet ends(xs.begin(), xs.end());
-  const ValueSet varied = dependents_of(graph, xs);
+  const ValueSet computed = computed_from(graph, xs);
+  ValueSet varied = computed;
+  varied.insert(xs.begin(), xs.end());
   const ValueSet useful = sources_of(graph, ys);
   for (const Node& node : graph.nodes()) {
-    if (!leads_on(node, varied, useful, ends) || node.is(OpRole::kGradient)) continue;
+    if (!leads_on(node, computed, useful) || node.is(OpRole::kGradient)) continue;
     if (node.op().gradient == nullptr) {
       no_gradient(node, "is on the path from the parameters to the result but has no gradient",
                   node.op().not_differentiable.empty()
@@ -138,6 +140,61 @@ class GradientLabels {
   NodeLabelPtr forward_, made_;
 };
 
+// Gradients that have come to the values of a graph, each from a user of the value. They are added
+// up when the node that computes it is reached.
+class PartialGradients {
+ public:
+  // Gradients are kept for values that depend on the xs and come before the node `end`.
+  PartialGradients(Graph& graph, const Values& xs, uint32_t end, CallSite site)
+      : graph_(graph), depends_(dependents_of(graph, xs)), parts_(end), site_(site) {}
+
+  const ValueSet& depends() const noexcept { return depends_; }
+  bool has_any(const Node& node) const { return !parts_[node.id()].empty(); }
+
+  void add_seed(const Value& to, const Value& gradient) {
+    if (Parts* parts = parts_of(to)) parts->gradients.push_back(gradient);
+  }
+  void add(const Node& user, size_t input, const Value& gradient) {
+    Parts* parts = parts_of(user.input(input));
+    if (parts == nullptr) return;
+    parts->gradients.push_back(gradient);
+    parts->users.meet(user, input);
+  }
+
+  // Returns their sum, which belongs where all users of the value do; an invalid one of none.
+  Value total(const Value& of) {
+    if (of.node_id() >= parts_.size() || parts_[of.node_id()].empty()) return {};
+    Parts& parts = parts_[of.node_id()][of.output()];
+    if (parts.gradients.empty()) return {};
+    if (parts.gradients.size() == 1) return parts.gradients[0];
+    const LabelScope label(graph_, parts.users.label_in(graph_.label()));
+    // It adds from the front, so that the order of additions depends on the graph alone.
+    Value sum = parts.gradients[0];
+    for (size_t i = 1; i < parts.gradients.size(); ++i)
+      sum = emit("add", {Operand(sum, site_), Operand(parts.gradients[i], site_)}, site_);
+    parts.gradients = {sum};
+    return sum;
+  }
+
+ private:
+  struct Parts {
+    Values gradients;
+    AgreedAttributes users;
+  };
+  // Null where no gradients are kept for the value.
+  Parts* parts_of(const Value& v) {
+    if (v.node_id() >= parts_.size() || !depends_.contains(v)) return nullptr;
+    auto& outputs = parts_[v.node_id()];
+    outputs.resize(v.node().types().size());
+    return &outputs[v.output()];
+  }
+
+  Graph& graph_;
+  const ValueSet depends_;
+  std::vector<std::vector<Parts>> parts_;  // by node and output
+  CallSite site_;
+};
+
 }  // namespace
 
 Values gradients(Operand y, const Values& xs, CallSite site) {
@@ -176,34 +233,14 @@ Values expand_gradients(const Values& ys, const Values& xs, const Values& seeds,
   Graph& graph = xs[0].graph();
   uint32_t end = 0;
   for (const Value& y : ys) end = std::max(end, y.node_id() + 1);
-  const ValueSet depends = dependents_of(graph, xs);
-  // Partial gradients of each output of each node, added up when the node is reached.
-  std::vector<std::vector<Values>> partial(end);
-  const auto flow = [&](Value to, Value gradient) {
-    if (to.node_id() >= end || !depends.contains(to)) return;
-    auto& outputs = partial[to.node_id()];
-    outputs.resize(to.node().types().size());
-    outputs[to.output()].push_back(gradient);
-  };
-  const auto total = [&](Value of) -> Value {
-    if (of.node_id() >= end) return {};
-    auto& outputs = partial[of.node_id()];
-    if (outputs.empty() || outputs[of.output()].empty()) return {};
-    Values& parts = outputs[of.output()];
-    // It adds from the front, so that the order of additions depends on the graph alone.
-    Value sum = parts[0];
-    for (size_t i = 1; i < parts.size(); ++i)
-      sum = emit("add", {Operand(sum, site), Operand(parts[i], site)}, site);
-    parts = {sum};
-    return sum;
-  };
-  for (size_t i = 0; i < ys.size(); ++i) flow(ys[i], seeds[i]);
+  PartialGradients partial(graph, xs, end, site);
+  for (size_t i = 0; i < ys.size(); ++i) partial.add_seed(ys[i], seeds[i]);
   GradientLabels labels;
   Recomputation recomputed(graph);
   for (uint32_t id = end; id-- > 0;) {
-    if (partial[id].empty()) continue;
     const Node& node = graph.node(id);
-    const std::vector<bool> wanted = mask_of(node.data_inputs(), depends);
+    if (!partial.has_any(node)) continue;
+    const std::vector<bool> wanted = mask_of(node.data_inputs(), partial.depends());
     if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) continue;
     if (node.op().gradient == nullptr) {
       if (is_float(node.type().dtype)) check_path(graph, ys, xs, site);
@@ -215,7 +252,7 @@ Values expand_gradients(const Values& ys, const Values& xs, const Values& seeds,
     const Values results = recomputed(outputs, node);
     const LabelScope label(graph, labels.of(node));
     Values output_gradients;
-    for (const Value& output : outputs) output_gradients.push_back(total(output));
+    for (const Value& output : outputs) output_gradients.push_back(partial.total(output));
     const Values flows = node.op().gradient(BuildContext{node.op(), node.attributes(), inputs,
                                                          results, output_gradients, node.bodies(),
                                                          graph, node.site(), wanted});
@@ -228,12 +265,16 @@ Values expand_gradients(const Values& ys, const Values& xs, const Values& seeds,
                      .got = to_string(flows[i].type()),
                      .site = node.site()});
       }
-      flow(node.input(i), flows[i]);
+      partial.add(node, i, flows[i]);
     }
   }
   Values result;
   for (const Value& x : xs) {
-    const Value gradient = total(x);
+    // The work for x alone belongs where x does, too: zeros have no users that would say it.
+    AgreedAttributes own;
+    own.meet(x.node().label().attributes);
+    const LabelScope label(graph, own.label_in(graph.label()));
+    const Value gradient = partial.total(x);
     result.push_back(gradient.valid() ? gradient : filled(graph, x.type(), 0, site));
   }
   return result;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "keel/core/base/checked.h"
+#include "keel/graph/autodiff/agreed_attributes.h"
 #include "keel/graph/autodiff/body_gradient.h"
 #include "keel/graph/autodiff/control_gradient.h"
 #include "keel/graph/autodiff/flow.h"
@@ -41,7 +42,8 @@ class LoopGradient {
         attributes_(c.as<WhileAttributes>()),
         condition_(*c.bodies[0]),
         body_(*c.bodies[1]),
-        variables_(body_.outputs().size()) {}
+        variables_(body_.outputs().size()),
+        of_inputs_(body_.inputs().size()) {}
 
   Values run() {
     Values flows(c_.inputs.size());
@@ -52,7 +54,7 @@ class LoopGradient {
     if (trips_.most > 0) {
       std::vector<size_t> xs = carried_;
       xs.insert(xs.end(), captured_.begin(), captured_.end());
-      const BodyGradient gradient(body_, carried_, xs, c_.site);
+      const BodyGradient gradient(body_, carried_, xs, of_inputs_, c_.graph.label(), c_.site);
       back_ = gradient.graph();
       needed_ = variables_read(*back_, back_->outputs());
       rerun_ = variables_to_rerun();
@@ -89,6 +91,7 @@ class LoopGradient {
     Values ys;
     for (const size_t i : carried_) ys.push_back(body_.outputs()[i]);
     const ValueSet sources = sources_of(body_, ys);
+    meet_users(body_, sources, of_inputs_);
     for (size_t i = variables_; i < c_.inputs.size(); ++i) {
       if (c_.wanted[i] && sources.contains(body_.inputs()[i])) captured_.push_back(i);
     }
@@ -124,12 +127,15 @@ class LoopGradient {
     Values seeds;
     for (const size_t i : carried_) {
       const Value given = c_.output_gradients[i];
-      seeds.push_back(given.valid() ? given : zeros(body_.outputs()[i].type()));
+      seeds.push_back(given.valid() ? given : zeros(i));
     }
-    for (const size_t i : captured_) seeds.push_back(zeros(body_.inputs()[i].type()));
+    for (const size_t i : captured_) seeds.push_back(zeros(i));
     return seeds;
   }
-  Value zeros(const Type& type) const { return filled(c_.graph, type, 0, c_.site); }
+  Value zeros(size_t input) const {
+    const LabelScope label(c_.graph, of_inputs_[input].label_in(c_.graph.label()));
+    return filled(c_.graph, body_.inputs()[input].type(), 0, c_.site);
+  }
 
   std::vector<size_t> variables_read(const Graph& graph, const Values& results) const {
     const std::vector<bool> read = inputs_read(graph, results);
@@ -251,9 +257,12 @@ class LoopGradient {
   }
   // A turn that reads one row of a value gives it a gradient that is 0 elsewhere: only the row is
   // added, not the whole in each turn.
-  Value accumulated(const Value& sum, const Value& gradient) const {
+  Value accumulated(size_t input, const Value& sum, const Value& gradient) const {
     const Node& node = gradient.node();
-    if (!node.has(kAddsTo) || !is_zeros(node.input(0))) return compute("add", sum, gradient);
+    if (!node.has(kAddsTo) || !is_zeros(node.input(0))) {
+      const LabelScope label(sum.graph(), of_inputs_[input].label_in(sum.graph().label()));
+      return compute("add", sum, gradient);
+    }
     Values inputs(node.inputs().begin(), node.inputs().end());
     inputs[0] = sum;
     const LabelScope label(sum.graph(), node);
@@ -294,12 +303,17 @@ class LoopGradient {
 
   std::vector<RowStack> stacks_of(const std::vector<size_t>& variables) const {
     std::vector<RowStack> stacks;
-    for (const size_t i : variables) stacks.emplace_back(body_.outputs()[i].type(), c_.site);
+    for (const size_t i : variables)
+      stacks.emplace_back(body_.outputs()[i].type(), c_.site, of_inputs_[i]);
     return stacks;
   }
   std::vector<RowStack> stacks_of_kept() const {
     std::vector<RowStack> stacks;
-    for (const Value& v : kept_) stacks.emplace_back(v.type(), c_.site);
+    for (const Value& v : kept_) {
+      AgreedAttributes own;
+      own.meet(v.node().label().attributes);
+      stacks.emplace_back(v.type(), c_.site, std::move(own));
+    }
     return stacks;
   }
 
@@ -376,7 +390,10 @@ class LoopGradient {
         arguments.push_back(behind[i].read(kept[needed_.size() + i], row));
       }
       Values next = inline_body(*back_, back_->outputs(), arguments, own);
-      for (size_t i = carried_.size(); i < next.size(); ++i) next[i] = accumulated(v[i], next[i]);
+      for (size_t i = 0; i < captured_.size(); ++i) {
+        Value& sum = next[carried_.size() + i];
+        sum = accumulated(captured_[i], v[carried_.size() + i], sum);
+      }
       return next;
     });
   }
@@ -433,6 +450,8 @@ class LoopGradient {
   const size_t variables_;        // with the count
   std::vector<size_t> carried_;   // variables whose gradients are carried back
   std::vector<size_t> captured_;  // inputs whose gradients are added up
+  // What the users of each of the body's inputs agree on that are on the way.
+  std::vector<AgreedAttributes> of_inputs_;
   Trips trips_;
   std::unique_ptr<Graph> back_;  // BodyGradient::graph of carried_ and captured_
   Values kept_;                  // values of the body that it reads, too

@@ -5,23 +5,32 @@
 #ifndef KEEL_GRAPH_AUTODIFF_ROW_STACK_H
 #define KEEL_GRAPH_AUTODIFF_ROW_STACK_H
 
+#include <utility>
+
+#include "keel/graph/autodiff/agreed_attributes.h"
 #include "keel/graph/autodiff/body_gradient.h"
+#include "keel/graph/ir/scopes.h"
 
 namespace keel {
 
 class RowStack {
  public:
-  RowStack(const Type& type, CallSite site)
-      : type_(type), stored_{type.dtype == boolean ? u8 : type.dtype, {}}, site_(site) {
+  RowStack(const Type& type, CallSite site, AgreedAttributes attributes = {})
+      : type_(type),
+        stored_{type.dtype == boolean ? u8 : type.dtype, {}},
+        site_(site),
+        attributes_(std::move(attributes)) {
     stored_.shape = Shape{type.shape.num_elements()};
   }
 
   // Makes an empty stack of so many rows. Each may be written once.
   Value make(Graph& graph, int64_t rows) const {
+    const LabelScope label(graph, attributes_.label_in(graph.label()));
     return filled(graph, {stored_.dtype, Shape{rows, stored_.shape[0]}}, neutral(), site_);
   }
   // `value` in row `row` (i64 scalar), where `when` (bool scalar) holds or is invalid.
   Value write(Value stack, Value row, Value value, Value when) const {
+    const LabelScope label(stack.graph(), attributes_.label_in(stack.graph().label()));
     if (type_.dtype == boolean) value = call("cast", {value}, {{"dtype", stored_.dtype}});
     value = call("reshape", {value}, {{"shape", stored_.shape}});
     if (when.valid()) {
@@ -38,6 +47,7 @@ class RowStack {
     return type_.dtype == boolean ? call("cast", {value}, {{"dtype", boolean}}) : value;
   }
   Value read(Value stack, Value row) const {
+    const LabelScope label(stack.graph(), attributes_.label_in(stack.graph().label()));
     const Value flat = call("gather", {stack, row}, {});
     const Value value = call("reshape", {flat}, {{"shape", type_.shape}});
     return type_.dtype == boolean ? call("cast", {value}, {{"dtype", boolean}}) : value;
@@ -55,6 +65,7 @@ class RowStack {
   Type type_;
   Type stored_;  // of a row
   CallSite site_;
+  AgreedAttributes attributes_;  // of what makes, writes and reads it
 };
 
 }  // namespace keel

@@ -1,3 +1,5 @@
+#include "keel/graph/passes/cancel_transposes.h"
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -5,10 +7,10 @@
 
 #include "keel/core/base/error.h"
 #include "keel/graph/ir/label.h"
+#include "keel/graph/ir/placement.h"
 #include "keel/graph/ir/rewriter.h"
 #include "keel/graph/ir/scopes.h"
 #include "keel/graph/ir/value_table.h"
-#include "keel/graph/passes/passes.h"
 #include "keel/graph/passes/permutation.h"
 #include "keel/graph/passes/users.h"
 
@@ -26,9 +28,10 @@ bool is_elementwise(const Node& node) {
 // in `turned_` and `wanted_` are of the graph that is copied.
 class Canceller {
  public:
-  Canceller(const Graph& from, Graph& to)
+  Canceller(const Graph& from, Graph& to, const SupportsFunction& supports)
       : from_(from),
         to_(to),
+        supports_(supports),
         rewriter_(from, to),
         live_(live_nodes(from)),
         users_(from, live_),
@@ -120,6 +123,7 @@ class Canceller {
     });
     if (first == operands.end() || !is_better_before(node, *first)) return false;
     const Turned turned = turned_[*first];
+    if (!may_follow(node, turned)) return false;
     const Permutation& perm = turned.perm;
     for (const Value& v : node.inputs())
       if (!turns_back(v, shape, perm)) return false;
@@ -131,6 +135,18 @@ class Canceller {
     turned_[node.output()] = {moved.output(), perm, turned.by, turned.of_product};
     behind_products_ = behind_products_ || turned.of_product;
     return true;
+  }
+
+  // Returns whether the transposition can turn the node's result instead of its operand: on the
+  // processor that computes the node, where that has it in the result's dtype.
+  bool may_follow(const Node& node, const Turned& turned) const {
+    if (is_on_host(node) != is_on_host(*turned.by)) return false;
+    const DType dtype = node.type().dtype;
+    if (dtype == turned.base.dtype()) return true;
+    if (!supports_) return false;
+    Graph scratch(from_.ops());
+    const Value base = scratch.input("x", dtype, turned.base.shape(), turned.by->site());
+    return supports_(add_transpose(scratch, base, turned)).supported;
   }
 
   // Returns whether an operand of a result of `shape` can be had as it was before `perm` turned it.
@@ -159,18 +175,21 @@ class Canceller {
     const Turned& turned = turned_[v];
     if (rewriter_.mapped(v) || !turned.base.valid()) return;
     ++made_;
+    rewriter_.map(v, add_transpose(to_, turned.base, turned).output());
+  }
+  static const Node& add_transpose(Graph& graph, const Value& base, const Turned& turned) {
     const OpDef& op = turned.by->op();
-    const Node& made = to_.add(op, {turned.base}, op.attributes->parse({{"perm", turned.perm}}),
-                               turned.by->site());
-    to_.relabel(made, turned.by->shared_label());
-    rewriter_.map(v, made.output());
+    const Node& made =
+        graph.add(op, {base}, op.attributes->parse({{"perm", turned.perm}}), turned.by->site());
+    graph.relabel(made, turned.by->shared_label());
+    return made;
   }
 
   void copy(const Node& node) {
     for (const Value& v : node.inputs()) make(v);
     std::vector<std::shared_ptr<Graph>> bodies;
     for (const auto& body : node.bodies()) {
-      std::shared_ptr<Graph> fewer = cancel_transposes(*body);
+      std::shared_ptr<Graph> fewer = cancel_transposes(*body, supports_);
       changed_ = changed_ || fewer != nullptr;
       bodies.push_back(fewer != nullptr ? std::move(fewer) : body);
     }
@@ -179,6 +198,7 @@ class Canceller {
 
   const Graph& from_;
   Graph& to_;
+  const SupportsFunction& supports_;  // empty: no backend to ask
   Rewriter rewriter_;
   const std::vector<bool> live_;
   const Users users_;
@@ -191,9 +211,13 @@ class Canceller {
 
 }  // namespace
 
-std::unique_ptr<Graph> cancel_transposes(const Graph& graph) {
+std::unique_ptr<Graph> cancel_transposes(const Graph& graph, const SupportsFunction& supports) {
   auto result = std::make_unique<Graph>(graph.ops());
-  return Canceller(graph, *result).run() ? std::move(result) : nullptr;
+  return Canceller(graph, *result, supports).run() ? std::move(result) : nullptr;
+}
+
+std::unique_ptr<Graph> cancel_transposes(const Graph& graph) {
+  return cancel_transposes(graph, SupportsFunction());
 }
 
 }  // namespace keel

@@ -5,6 +5,7 @@
 
 #include "keel/core/base/environment.h"
 #include "keel/core/base/error.h"
+#include "keel/graph/passes/cancel_transposes.h"
 #include "keel/graph/precision/form_choice.h"
 #include "keel/graph/runtime/table_places.h"
 
@@ -47,8 +48,8 @@ GraphPtr run_precision(const Graph& graph, PassContext& context) {
 }
 
 GraphPtr run_fold(const Graph& graph, PassContext&) { return fold(graph); }
-GraphPtr run_cancel_transposes(const Graph& graph, PassContext&) {
-  return cancel_transposes(graph);
+GraphPtr run_cancel_transposes(const Graph& graph, PassContext& context) {
+  return cancel_transposes(graph, context.supports);
 }
 GraphPtr run_drop_unread_variables(const Graph& graph, PassContext&) {
   return drop_unread_variables(graph);
