@@ -2,6 +2,8 @@
 
 #include <memory>
 #include <string>
+#include <unordered_set>
+#include <utility>
 
 #include "keel/core/base/error.h"
 #include "keel/graph/ir/label.h"
@@ -10,6 +12,10 @@
 
 namespace keel {
 namespace {
+
+constexpr const char* kFoldKey = "fold_key";
+// kRecomputeAttribute of autodiff/recompute.h, which is made of ir and cannot be included here.
+constexpr const char* kRecompute = "recompute";
 
 NodeLabelPtr without_name(NodeLabel label) {
   label.name.clear();
@@ -20,7 +26,7 @@ NodeLabelPtr without_name(NodeLabel label) {
 class Inlining {
  public:
   Inlining(Graph& to, const Graph& from, CallSite site)
-      : to_(to), from_(from), site_(site), rewriter_(from, to) {
+      : to_(to), from_(from), site_(site), size_before_(to.size()), rewriter_(from, to) {
     if (&to == &from) refuse("from", "another graph", "the same one");
     for (const Graph* graph : {static_cast<const Graph*>(&to), &from})
       if (graph->parent() != nullptr) refuse("graph", "a root graph", "a body of a control op");
@@ -108,7 +114,7 @@ class Inlining {
       }
     }
     const Node& copied = copy(node, rewriter_, to_);
-    NodeLabelPtr label = label_within(to_.label(), node.shared_label());
+    NodeLabelPtr label = label_of_copy(node);
     if (label != nullptr && !label->name.empty()) {
       const std::string name =
           label->scope.empty() ? label->name : label->scope + "/" + label->name;
@@ -117,24 +123,63 @@ class Inlining {
     to_.relabel(copied, std::move(label));
   }
 
+  // Nodes with the same mark are computed again as one block. So the marks of each call get a
+  // prefix that tells them from those of other calls and of `to` itself: how large `to` was before,
+  // which no two calls that add nodes have in common.
+  NodeLabelPtr label_of_copy(const Node& node) const {
+    NodeLabelPtr label = label_within(to_.label(), node.shared_label());
+    if (scoped_attribute(node, kRecompute) == nullptr) return label;
+    NodeLabel own = *label;
+    for (auto& [key, value] : own.attributes)
+      if (key == kRecompute) value = std::to_string(size_before_) + "/" + value;
+    return std::make_shared<const NodeLabel>(std::move(own));
+  }
+
   const Node& copy(const Node& node, Rewriter& rewriter, Graph& to) {
     if (node.is(OpRole::kToken)) return rewriter.clone(node);
     Values inputs = rewriter(node.data_inputs());
-    if (node.has(kRandom)) {
-      for (Value& input : inputs) {
-        const bool salt = input.node().is(OpRole::kConstant) && input.type() == Type{i64, {}};
-        if (salt) input = to.constant(Tensor::scalar<int64_t>(to_.next_salt()), node.site());
-      }
-    }
+    if (is_key_base(node)) key_bases_.insert(node.output());
+    if (is_numbered_key(node))
+      inputs[1] = to.constant(Tensor::scalar<int64_t>(to_.next_salt()), node.site());
     std::vector<std::shared_ptr<Graph>> bodies;
-    for (const auto& body : node.bodies())
+    for (const auto& body : node.bodies()) {
+      note_key_bases(node, *body);
       bodies.push_back(copy_body(*body, body_input_types(node, inputs)));
+    }
     const Node& copied =
         to.add(node.op(), std::move(inputs), node.attributes(), node.site(), std::move(bodies));
     const size_t results = node.data_types().size();
     for (size_t i = 0; i < results; ++i) rewriter.map(node.output(i), copied.output(i));
     if (node.ordered()) rewriter.map(node.output(results), to.token());
     return copied;
+  }
+
+  // Returns whether the node folds the seed and the step, or in a body what it has of these and the
+  // iteration of its loop, as random_key does. A constant that is folded into the result is the
+  // number of a random op; all others are a user's own.
+  bool is_key_base(const Node& node) const {
+    if (node.op_name() != kFoldKey) return false;
+    const Value key = node.input(0), data = node.input(1);
+    const auto is_state = [](const Value& v, const char* name) {
+      return v.node().is(OpRole::kState) && name_of(v.node()) == name;
+    };
+    if (is_state(key, kSeedState)) return is_state(data, kStepState);
+    return key_bases_.contains(key) && data.node().is(OpRole::kInput);
+  }
+
+  bool is_numbered_key(const Node& node) const {
+    return node.op_name() == kFoldKey && key_bases_.contains(node.input(0)) &&
+           node.input(1).node().is(OpRole::kConstant);
+  }
+
+  // Bodies capture what random_key folds numbers into. A loop's variables, which change, come
+  // before what its bodies capture.
+  void note_key_bases(const Node& node, const Graph& body) {
+    const size_t predicates = node.is(OpRole::kCond) ? 1 : 0;
+    const size_t variables = node.is(OpRole::kWhile) ? node.data_types().size() : 0;
+    const auto outer = node.data_inputs();
+    for (size_t i = variables; i < body.inputs().size() && predicates + i < outer.size(); ++i)
+      if (key_bases_.contains(outer[predicates + i])) key_bases_.insert(body.inputs()[i]);
   }
 
   // It gets no parent: all that it uses of the graph around it are inputs already. What goes in may
@@ -150,7 +195,7 @@ class Inlining {
     for (const Node& node : body.nodes()) {
       if (node.is(OpRole::kInput)) continue;
       const Node& copied = copy(node, rewriter, *result);
-      result->relabel(copied, label_within(to_.label(), node.shared_label()));
+      result->relabel(copied, label_of_copy(node));
     }
     rewriter.finish();
     return result;
@@ -168,7 +213,9 @@ class Inlining {
   Graph& to_;
   const Graph& from_;
   CallSite site_;
+  const size_t size_before_;
   Rewriter rewriter_;
+  std::unordered_set<Value, ValueHash> key_bases_;  // of `from_` and its bodies
 };
 
 }  // namespace

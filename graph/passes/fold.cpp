@@ -17,8 +17,8 @@
 namespace keel {
 namespace {
 
-// Larger results are computed at run time: constants live as long as the program. What is turned, as
-// weights of another layout are, would otherwise be turned in each run.
+// Larger results are computed at run time: constants live as long as the program. What is turned,
+// as weights of another layout are, would otherwise be turned in each run.
 constexpr size_t kMostFoldedBytes = size_t{1} << 20, kMostTurnedBytes = size_t{256} << 20;
 
 constexpr uint32_t kNeverFolded = kNoFold | kEffect | kRandom | kControl | kSource;
@@ -132,9 +132,11 @@ class Folder {
     } catch (const Error&) {
       return false;  // it may stand in a branch that is never taken: the run decides
     }
-    // Not folded: the device decides whether an f16 overflow becomes infinite or stops at 65504.
+    // Not folded: the device decides whether an infinite f16 result stays so or stops at 65504. It
+    // never stops what is only moved.
     if (std::any_of(results.begin(), results.end(), overflows_f16) &&
-        std::none_of(arguments.begin(), arguments.end(), overflows_f16)) {
+        !(node.has(kMovement | kView) &&
+          std::any_of(arguments.begin(), arguments.end(), overflows_f16))) {
       return false;
     }
     std::optional<AttributeScope> mark;
@@ -162,10 +164,12 @@ class Folder {
     return of_first && inputs[0].type() == node.type() ? inputs[0] : Value();
   }
 
-  // x * 1, x / 1, x - 0 and x + -0; not x + 0, which turns -0 into 0.
+  // x * 1, x / 1, x - 0 and x + -0; not x + 0, which turns -0 into 0. Nor any of f16: where x is
+  // infinite, a device that stops at 65504 gives that, and tells of an overflow.
   static Value without_neutral(const Node& node, const Values& inputs) {
     const std::optional<double> neutral = node.op().neutral;
     if (inputs.size() != 2 || !is_number(node.type().dtype) || !neutral) return {};
+    if (node.type().dtype == f16) return {};
     for (size_t kept = 0; kept < (node.has(kCommutes) ? 2 : 1); ++kept) {
       if (inputs[kept].type() == node.type() && is_filled_with(inputs[1 - kept], *neutral)) {
         return inputs[kept];

@@ -9,6 +9,7 @@
 #include "keel/graph/ir/label.h"
 #include "keel/graph/ir/rewriter.h"
 #include "keel/graph/ir/scopes.h"
+#include "keel/graph/passes/freeze.h"
 #include "keel/graph/precision/form_choice.h"
 #include "keel/graph/precision/keep_dtype.h"
 
@@ -100,13 +101,14 @@ class PrecisionPass {
   }
 
   // Says whether a node that follows its operands computes low: one of them is, and the other f32
-  // ones are, too, or are constants that the dtype has.
+  // ones are, too, or are constants that the dtype has. A constant that freeze made of a state is
+  // taken for the state: a frozen graph has the bits of the one with states.
   bool reads_low(const Node& node, const Copy& copy) const {
     if (!mode_.low) return false;
     bool low = false;
     for (const Value& v : node.inputs()) {
       if (v.dtype() != f32) continue;
-      if (v.node().is(OpRole::kConstant)) {
+      if (v.node().is(OpRole::kConstant) && !is_marked(v.node(), kFoldAttribute, kExactFold)) {
         if (is_beyond(*mode_.low, v)) return false;
         continue;
       }

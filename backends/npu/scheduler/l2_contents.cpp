@@ -4,18 +4,46 @@
 
 namespace keel::npu {
 
-void L2Contents::insert(uint64_t buffer, uint64_t begin, const Piece& piece) {
-  if (begin >= piece.end) return;
-  pieces_.emplace(Place{buffer, begin}, piece);
-  by_use_.emplace(piece.used, buffer, begin);
-  bytes_ += piece.end - begin;
+void L2Contents::put(const Place& place, const Piece& piece) {
+  pieces_.emplace(place, piece);
+  by_use_.emplace(piece.used, place.first, place.second);
+  bytes_ += piece.end - place.second;
 }
 
-L2Contents::Pieces::iterator L2Contents::erase(Pieces::iterator it) {
+L2Contents::Pieces::iterator L2Contents::remove(Pieces::iterator it) {
   const auto& [place, piece] = *it;
   by_use_.erase({piece.used, place.first, place.second});
   bytes_ -= piece.end - place.second;
   return pieces_.erase(it);
+}
+
+void L2Contents::note(bool inserted, const Place& place, const Piece& piece) {
+  if (!trials_.empty()) changes_.push_back({inserted, place, piece});
+}
+
+void L2Contents::insert(uint64_t buffer, uint64_t begin, const Piece& piece) {
+  if (begin >= piece.end) return;
+  put({buffer, begin}, piece);
+  note(true, {buffer, begin}, piece);
+}
+
+L2Contents::Pieces::iterator L2Contents::erase(Pieces::iterator it) {
+  note(false, it->first, it->second);
+  return remove(it);
+}
+
+void L2Contents::try_out() { trials_.push_back({changes_.size(), now_}); }
+
+void L2Contents::undo() {
+  for (; changes_.size() > trials_.back().changes; changes_.pop_back()) {
+    const Change& change = changes_.back();
+    if (change.inserted)
+      remove(pieces_.find(change.place));
+    else
+      put(change.place, change.piece);
+  }
+  now_ = trials_.back().now;
+  trials_.pop_back();
 }
 
 uint64_t L2Contents::held(const MemoryRange& range) const {
@@ -33,10 +61,12 @@ bool L2Contents::touch_whole(const MemoryRange& range, std::optional<uint32_t> w
   const auto it = pieces_.find({range.buffer, range.begin});
   if (it == pieces_.end() || it->second.end != range.end) return false;
   Piece& piece = it->second;
+  note(false, it->first, piece);
   auto node = by_use_.extract({piece.used, range.buffer, range.begin});
   piece.used = std::get<0>(node.value()) = ++now_;
   by_use_.insert(by_use_.end(), std::move(node));
   if (writer) piece.writer = *writer;
+  note(true, it->first, piece);
   return true;
 }
 

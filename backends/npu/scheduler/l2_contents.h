@@ -41,6 +41,12 @@ class L2Contents {
   void forget(const MemoryRange& range);
   void exchange(uint64_t one_buffer, uint64_t other_buffer);
 
+  // undo() takes back all that was done since try_out(): so either branch of a cond begins with
+  // what is held before it. Its time goes by what was done in between, however much is held. Pairs
+  // nest.
+  void try_out();
+  void undo();  // REQUIRES a try_out() that is not undone yet
+
  private:
   static constexpr uint32_t kAsInMemory = std::numeric_limits<uint32_t>::max();
   using Place = std::pair<uint64_t, uint64_t>;  // buffer and first byte
@@ -50,9 +56,22 @@ class L2Contents {
     uint32_t writer = kAsInMemory;
   };
   using Pieces = std::map<Place, Piece>;
+  struct Change {
+    bool inserted = false;  // or erased
+    Place place;
+    Piece piece;
+  };
+  struct Trial {
+    size_t changes = 0;  // before it
+    uint64_t now = 0;
+  };
 
   void insert(uint64_t buffer, uint64_t begin, const Piece& piece);
   Pieces::iterator erase(Pieces::iterator it);
+  // The same without a note for undo(), and the note.
+  void put(const Place& place, const Piece& piece);
+  Pieces::iterator remove(Pieces::iterator it);
+  void note(bool inserted, const Place& place, const Piece& piece);
   // Marks a range that is one piece as used last, and says whether it is one. Most tasks read and
   // write what an earlier one did as a whole.
   bool touch_whole(const MemoryRange& range, std::optional<uint32_t> writer);
@@ -65,6 +84,8 @@ class L2Contents {
   uint64_t now_ = 0;
   Pieces pieces_;                                              // none of them overlap
   std::set<std::tuple<uint64_t, uint64_t, uint64_t>> by_use_;  // when used, buffer, first byte
+  std::vector<Trial> trials_;                                  // the outermost first
+  std::vector<Change> changes_;                                // of all trials, in their order
 };
 
 }  // namespace keel::npu

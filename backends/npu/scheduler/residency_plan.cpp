@@ -107,18 +107,23 @@ class ResidencyPlan {
   }
 
   // Either begins with what is held before; the longer one is gone on from, and tells what of the
-  // results before goes to memory.
+  // results before goes to memory. What the other one changed is undone and nothing is copied: a
+  // list may have a thousand branches beside a thousand tasks.
   void walk_branches(const Branches& branches, int loops) {
     const auto longer = longer_branch(list_, branches);
     const bool second_is_longer = longer && longer->range.begin == branches.second.begin;
     const TaskRange& first = second_is_longer ? branches.first : branches.second;
     const TaskRange& last = second_is_longer ? branches.second : branches.first;
-    const L2Contents before = l2_;
-    const std::vector<Counts> counted = tasks_;
+    const size_t counted = counted_in_trials_.size();
+    l2_.try_out();
+    ++trials_;
     walk(first, loops);
-    l2_ = before;
-    for (size_t i = 0; i < tasks_.size(); ++i) {
-      if (i < first.begin || i >= first.end) tasks_[i].written_back = counted[i].written_back;
+    --trials_;
+    l2_.undo();
+    for (; counted_in_trials_.size() > counted; counted_in_trials_.pop_back()) {
+      const WrittenBefore& before = counted_in_trials_.back();
+      if (before.task < first.begin || before.task >= first.end)
+        tasks_[before.task].written_back = before.bytes;
     }
     walk(last, loops);
   }
@@ -180,8 +185,11 @@ class ResidencyPlan {
   }
 
   void count(const std::vector<L2Contents::WrittenBack>& left) {
-    for (const L2Contents::WrittenBack& back : left)
+    for (const L2Contents::WrittenBack& back : left) {
+      if (trials_ > 0)
+        counted_in_trials_.push_back({back.writer, tasks_[back.writer].written_back});
       add(back.writer, &Counts::written_back, back.bytes);
+    }
   }
 
   // Reads and writes of a task go for all turns that are at hand; but bytes that it wrote before a
@@ -201,6 +209,14 @@ class ResidencyPlan {
     double turns;
   };
   std::vector<LaterTurns> later_turns_;
+  // What was counted of a task before a branch pushed its results out, for the branches that are
+  // walked and undone then, one within the other.
+  struct WrittenBefore {
+    uint32_t task;
+    double bytes;
+  };
+  std::vector<WrittenBefore> counted_in_trials_;
+  int trials_ = 0;
 };
 
 }  // namespace

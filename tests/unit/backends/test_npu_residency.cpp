@@ -13,6 +13,7 @@
 #include "keel/graph/control/control_flow.h"
 #include "keel/ops/ops.h"
 
+#include "counted_allocations.h"
 #include "npu_model_for_tests.h"
 #include "random_npu_nodes_for_tests.h"
 
@@ -136,6 +137,16 @@ struct MadeList {
         {});
     list.tasks[begin].target = static_cast<uint32_t>(list.tasks.size());
   }
+  // A cond of one task in each branch.
+  void cond(const std::vector<uint32_t>& first_reads, const std::vector<uint32_t>& second_reads,
+            const std::vector<uint32_t>& writes) {
+    const size_t choice = add({.jump = Jump::kIfFalse, .device_ns = 1}, {});
+    task(first_reads, writes);
+    const size_t leave = add({.jump = Jump::kAlways}, {});
+    list.tasks[choice].target = static_cast<uint32_t>(list.tasks.size());
+    task(second_reads, writes);
+    list.tasks[leave].target = static_cast<uint32_t>(list.tasks.size());
+  }
 
  private:
   size_t add(const Task& task, const TaskTraffic& moved) {
@@ -189,6 +200,69 @@ TEST_CASE("npu residency: ranges are held as their bytes are one by one") {
       for (uint32_t w = 0; w < 4; ++w) RC_ASSERT(bytes_of(left, w) == expected[w]);
     }
   }));
+}
+
+TEST_CASE("npu residency: what is undone leaves what was held and what is pushed out later") {
+  CHECK(holds("undone uses of L2", 1000, [] {
+    using random_npu_nodes::pick;
+    const auto range = [] {
+      const auto begin = static_cast<uint64_t>(pick(0, 30));
+      return MemoryRange{static_cast<uint64_t>(pick(0, 2)), begin,
+                         begin + static_cast<uint64_t>(pick(0, 30))};
+    };
+    L2Contents l2(static_cast<uint64_t>(pick(1, 60)));
+    const auto use = [&](int times) {
+      for (int i = 0; i < times; ++i) {
+        switch (pick(0, 3)) {
+          case 0:
+            l2.read(range());
+            break;
+          case 1:
+            l2.write(range(), static_cast<uint32_t>(pick(0, 3)));
+            break;
+          case 2:
+            l2.forget(range());
+            break;
+          default:
+            l2.exchange(static_cast<uint64_t>(pick(0, 1)), 2);
+        }
+      }
+    };
+    use(15);
+    L2Contents kept = l2;
+    l2.try_out();
+    use(10);
+    l2.try_out();
+    use(10);
+    l2.undo();
+    use(5);
+    l2.undo();
+    for (int i = 0; i < 20; ++i) {
+      const MemoryRange next = range();
+      RC_ASSERT(l2.held(next) == kept.held(next));
+      const auto left = l2.write(next, 4), expected = kept.write(next, 4);
+      for (uint32_t w = 0; w < 5; ++w) RC_ASSERT(bytes_of(left, w) == bytes_of(expected, w));
+    }
+  }));
+}
+
+// Conds one behind the other, each with buffers of its own, all of which L2 has room for: it holds
+// more and more. A copy of what it holds for each cond took time that grew with the square.
+TEST_CASE("npu residency: the work for conds grows with them and not with their square") {
+  if (!keel::testing::can_count_allocations()) return;
+  const auto allocations = [](int conds) {
+    MadeList made;
+    for (int i = 0; i < conds; ++i) {
+      const uint32_t before = made.buffer(64), made_before = made.buffer(64);
+      made.task({before}, {made_before});
+      made.cond({made_before}, {before}, {made.buffer(64)});
+    }
+    return keel::testing::count_allocations([&] {
+      const std::vector<Residency> plan = plan_residency(made.list, made.traffic, 192 * kMiB);
+      CHECK(plan.size() == made.list.tasks.size());
+    });
+  };
+  CHECK(allocations(400) < 3 * allocations(200));
 }
 
 TEST_CASE("npu residency: a task finds what the one before it wrote as far as there is room") {

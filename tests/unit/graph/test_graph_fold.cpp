@@ -1,3 +1,4 @@
+#include <cmath>
 #include <rapidcheck.h>
 #include <string>
 
@@ -106,7 +107,7 @@ TEST_CASE("fold writes a broadcast constant out where only others than element-w
 }
 
 TEST_CASE("fold drops neutral operands that change no bit") {
-  for (const keel::DType dtype : {keel::f32, keel::f16, keel::i32}) {
+  for (const keel::DType dtype : {keel::f32, keel::bf16, keel::i32}) {
     Graph g;
     const Value x = g.input("x", dtype, {2, 3});
     const Value one = scalar(g, dtype, 1);
@@ -120,6 +121,21 @@ TEST_CASE("fold drops neutral operands that change no bit") {
     CHECK(folded_ops(g, x * scalar(g, dtype, 2)) == "mul");
     CHECK(folded_ops(g, x + zero) == (keel::is_float(dtype) ? "add" : ""));
   }
+}
+
+TEST_CASE("fold leaves f16 arithmetic that may saturate to the device") {
+  Graph g;
+  const Value x = g.input("x", keel::f16, {2, 3});
+  CHECK(folded_ops(g, x * scalar(g, keel::f16, 1)) == "mul");
+  CHECK(folded_ops(g, x - scalar(g, keel::f16, 0)) == "sub");
+  const Value endless = g.constant(Tensor::full(keel::f16, Shape{2, 3}, INFINITY));
+  CHECK(folded_ops(g, endless + scalar(g, keel::f16, 1)) == "add");
+  CHECK(folded_ops(g, keel::neg(endless)) == "neg");
+  CHECK(folded_ops(g, keel::sum(endless)) == "sum");
+  // What is moved stays as it is.
+  CHECK(folded_ops(g, keel::transpose(endless)).empty());
+  CHECK(folded_ops(g, keel::reshape(endless, Shape{6})).empty());
+  CHECK(folded_ops(g, scalar(g, keel::f16, 1) / endless).empty());
 }
 
 TEST_CASE("fold tells the zeros apart") {
