@@ -450,7 +450,7 @@ class LoopGradient {
   const size_t variables_;        // with the count
   std::vector<size_t> carried_;   // variables whose gradients are carried back
   std::vector<size_t> captured_;  // inputs whose gradients are added up
-  // What the users of each of the body's inputs agree on that are on the way.
+  // Keeps for each of the body's inputs what its users on the way agree on.
   std::vector<AgreedAttributes> of_inputs_;
   Trips trips_;
   std::unique_ptr<Graph> back_;  // BodyGradient::graph of carried_ and captured_

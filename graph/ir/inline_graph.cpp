@@ -154,11 +154,13 @@ class Inlining {
     return copied;
   }
 
+  static bool folds_a_key(const Node& node) { return node.op_name() == kFoldKey; }
+
   // Returns whether the node folds the seed and the step, or in a body what it has of these and the
   // iteration of its loop, as random_key does. A constant that is folded into the result is the
   // number of a random op; all others are a user's own.
   bool is_key_base(const Node& node) const {
-    if (node.op_name() != kFoldKey) return false;
+    if (!folds_a_key(node)) return false;
     const Value key = node.input(0), data = node.input(1);
     const auto is_state = [](const Value& v, const char* name) {
       return v.node().is(OpRole::kState) && name_of(v.node()) == name;
@@ -168,7 +170,7 @@ class Inlining {
   }
 
   bool is_numbered_key(const Node& node) const {
-    return node.op_name() == kFoldKey && key_bases_.contains(node.input(0)) &&
+    return folds_a_key(node) && key_bases_.contains(node.input(0)) &&
            node.input(1).node().is(OpRole::kConstant);
   }
 

@@ -209,8 +209,8 @@ class ResidencyPlan {
     double turns;
   };
   std::vector<LaterTurns> later_turns_;
-  // What was counted of a task before a branch pushed its results out, for the branches that are
-  // walked and undone then, one within the other.
+  // Keeps what was counted of a task before a branch pushed its results out, for the branches that
+  // are walked and undone then, one within the other.
   struct WrittenBefore {
     uint32_t task;
     double bytes;
