@@ -11,6 +11,7 @@
 #include "keel/ops/axes.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/infer_rules.h"
+#include "keel/ops/norm_epsilon.h"
 #include "keel/ops/normalization.h"
 #include "keel/ops/reduce.h"
 #include "keel/ops/shape.h"
@@ -29,9 +30,8 @@ std::vector<Type> infer_batch_norm(const InferContext& c) {
     c.fail("channel_axis", "an axis of x behind the batch, which has shape " + to_string(shape),
            std::to_string(options.channel_axis));
   }
-  if (!(options.epsilon >= 0 && std::isfinite(options.epsilon))) {
-    c.fail("epsilon", "a finite number >= 0", printable(options.epsilon));
-  }
+  const std::string of_epsilon = expected_of_epsilon(options.epsilon, c.inputs[0].dtype);
+  if (!of_epsilon.empty()) c.fail("epsilon", of_epsilon, printable(options.epsilon));
   const auto axis = static_cast<size_t>(options.channel_axis);
   for (size_t i = 1; i < c.inputs.size(); ++i) {
     const Shape& own = c.inputs[i].shape;

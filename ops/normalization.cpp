@@ -11,6 +11,7 @@
 #include "keel/graph/ir/sample.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/infer_rules.h"
+#include "keel/ops/norm_epsilon.h"
 #include "keel/ops/reduce.h"
 #include "keel/ops/reference_loops.h"
 
@@ -37,9 +38,8 @@ std::vector<Type> infer_norm(const InferContext& c) {
   c.require_same_dtype();
   c.require_rank(0, 1, Shape::kMaxRank);
   const double epsilon = c.as<NormOptions>().epsilon;
-  if (!(epsilon >= 0 && std::isfinite(epsilon))) {
-    c.fail("epsilon", "a finite number >= 0", printable(epsilon));
-  }
+  const std::string of_epsilon = expected_of_epsilon(epsilon, c.inputs[0].dtype);
+  if (!of_epsilon.empty()) c.fail("epsilon", of_epsilon, printable(epsilon));
   Shape shape = c.inputs[0].shape;
   for (size_t i = 1; i < c.inputs.size(); ++i) {
     const Shape& own = c.inputs[i].shape;

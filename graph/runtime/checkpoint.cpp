@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "keel/core/base/environment.h"
 #include "keel/graph/ir/skipped_steps.h"
 #include "keel/graph/runtime/safetensors.h"
 #include "keel/version.h"
@@ -15,6 +16,8 @@ namespace {
 constexpr const char* kCursorEpoch = "cursor_epoch";
 constexpr const char* kCursorPosition = "cursor_position";
 constexpr const char* kCursorKey = "cursor_key";
+constexpr const char* kSwitchedAt = "switched_at_step";
+constexpr int64_t kMostSteps = int64_t{1} << 62;
 
 template <class Number>
 Number number_in(const std::map<std::string, std::string>& metadata, const char* name,
@@ -97,6 +100,19 @@ Cursor cursor_in(const std::map<std::string, std::string>& metadata, const std::
   return {.epoch = number_in<int64_t>(metadata, kCursorEpoch, path),
           .position = number_in<int64_t>(metadata, kCursorPosition, path),
           .key = number_in<uint64_t>(metadata, kCursorKey, path)};
+}
+
+void add_place(std::map<std::string, std::string>& metadata, const TrainingPlace& place) {
+  add_cursor(metadata, place.cursor);
+  if (place.switched_at) metadata[kSwitchedAt] = std::to_string(*place.switched_at);
+}
+
+TrainingPlace place_in(const std::map<std::string, std::string>& metadata,
+                       const std::string& path) {
+  TrainingPlace place{.cursor = cursor_in(metadata, path)};
+  if (const auto it = metadata.find(kSwitchedAt); it != metadata.end())
+    place.switched_at = parse_integer(it->second, path + ": " + kSwitchedAt, 0, kMostSteps);
+  return place;
 }
 
 StateValues copy_states(const StateStore& store) {

@@ -4,7 +4,9 @@
 #ifndef KEEL_GRAPH_RUNTIME_CHECKPOINT_H
 #define KEEL_GRAPH_RUNTIME_CHECKPOINT_H
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "keel/core/device/element_spec.h"
@@ -45,6 +47,17 @@ std::map<std::string, std::string> load_states(const std::string& path, StateSto
 void add_cursor(std::map<std::string, std::string>& metadata, const Cursor& cursor);
 // Throws Error naming the file where they hold none that can be.
 Cursor cursor_in(const std::map<std::string, std::string>& metadata, const std::string& path);
+
+// Where a training stands beside its states. A plain value.
+struct TrainingPlace {
+  Cursor cursor;
+  // Of an accelerated training: the step behind which its fast phase ended.
+  std::optional<int64_t> switched_at = {};
+};
+// Adds the cursor, and switched_at_step where the phase has ended.
+void add_place(std::map<std::string, std::string>& metadata, const TrainingPlace& place);
+// Throws Error naming the file where they hold none that can be.
+TrainingPlace place_in(const std::map<std::string, std::string>& metadata, const std::string& path);
 
 // Returns the metadata of a file that a training can go on from. Throws Error for a damaged file
 // and for one of another program: without checksums nobody can tell whether it is the one that was

@@ -52,9 +52,9 @@ struct DumpOptions {
   // means the part that gives its value, "loss" for instance "loss/div".
   std::vector<std::string> layers = {};
   DumpData data = DumpData::kTensor;
-  // These are of enable_dump_debug. `overflow`: a fetch of rank 0 that is not 0 in steps whose
-  // overflow the training deals with, as where loss scaling skips an update: they are steps with
-  // overflow, too. Invalid: none.
+  // These are of enable_dump_debug, and `overflow` of TrainOptions::check_numerics as well: a fetch
+  // of rank 0 that is not 0 in steps whose overflow the training deals with, as where loss scaling
+  // skips an update: they are steps with overflow, too. Invalid: none.
   DumpDebugMode debug_mode = DumpDebugMode::kAll;
   Value overflow = {};
 

@@ -46,8 +46,9 @@ struct Columns {
 // The options of one fit while its hooks are added to them.
 class NamedHookRun {
  public:
-  NamedHookRun(TrainOptions options, const Values& metrics, int64_t start, CallSite site)
-      : options_(std::move(options)), metrics_(metrics), start_(start), site_(site) {}
+  NamedHookRun(TrainOptions options, const Values& metrics, int64_t start,
+               std::vector<std::function<void()>>& ends, CallSite site)
+      : options_(std::move(options)), metrics_(metrics), start_(start), ends_(ends), site_(site) {}
 
   TrainOptions run() {
     const std::vector<NamedHook> hooks = std::exchange(options_.hooks, {});
@@ -150,7 +151,7 @@ class NamedHookRun {
 
   void add(const SummaryHook& hook) {
     require_at_least_1("SummaryHook::every_n_steps", hook.every_n_steps);
-    Columns own = columns("SummaryHook", hook.values);
+    Columns own = columns("SummaryHook", hook.values, /*taken=*/{"step"});
     auto file = std::make_shared<SummaryFile>(hook.path, own.names, start_);
     // The file is there now, so that links and other spellings of its path are seen.
     for (const std::string& other : summaries_) {
@@ -161,6 +162,7 @@ class NamedHookRun {
                                   : "'" + hook.path + "', which is '" + other + "'");
     }
     summaries_.push_back(hook.path);
+    ends_.push_back([file] { file->finish(); });
     readers_.push_back(
         [every = hook.every_n_steps, own = std::move(own), file](int64_t step, Row row) {
           if (step % every == 0) file->add(step, own.of(row));
@@ -168,7 +170,9 @@ class NamedHookRun {
         });
   }
 
-  Columns columns(const char* hook, const Values& asked) const {
+  // `taken`: names that are none of theirs.
+  Columns columns(const char* hook, const Values& asked,
+                  std::vector<std::string> taken = {}) const {
     const Values& values = asked.empty() ? metrics_ : asked;
     if (values.empty()) complain(hook, "a step that fetches numbers", "one that fetches none");
     Columns result;
@@ -177,7 +181,8 @@ class NamedHookRun {
       if (at == metrics_.end())
         complain(std::string(hook) + "::values", "fetches of rank 0", described(value));
       result.places.push_back(static_cast<size_t>(at - metrics_.begin()));
-      result.names.push_back(new_name(value, result.names));
+      result.names.push_back(new_name(value, taken));
+      taken.push_back(result.names.back());
     }
     return result;
   }
@@ -215,6 +220,7 @@ class NamedHookRun {
   TrainOptions options_;
   const Values& metrics_;
   const int64_t start_;
+  std::vector<std::function<void()>>& ends_;
   const CallSite site_;
   std::vector<StepReader> readers_;
   std::vector<std::string> summaries_;  // their paths
@@ -223,8 +229,8 @@ class NamedHookRun {
 }  // namespace
 
 TrainOptions with_named_hooks(TrainOptions options, const Values& metrics, int64_t start,
-                              CallSite site) {
-  return NamedHookRun(std::move(options), metrics, start, site).run();
+                              std::vector<std::function<void()>>& ends, CallSite site) {
+  return NamedHookRun(std::move(options), metrics, start, ends, site).run();
 }
 
 }  // namespace keel

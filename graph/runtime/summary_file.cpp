@@ -23,6 +23,7 @@ namespace {
 
 constexpr std::string_view kObjectStart = "{\"step\": ";
 constexpr std::string_view kObjectsEnd = "\n]\n";
+constexpr std::string_view kNoObjects = "[\n]\n";
 
 std::string cell(double value) {
   if (std::isnan(value)) return "nan";
@@ -84,7 +85,7 @@ std::string SummaryFile::row(int64_t step, std::span<const double> values) const
 // A row that is cut short at the end of the file, and all behind it, does not stay.
 int64_t SummaryFile::kept_bytes(std::string_view text, int64_t start) const {
   const std::string wanted = head();
-  if (text.empty()) return 0;
+  if (text.empty() || (form_ == Form::kObjects && text == kNoObjects)) return 0;
   if (!text.starts_with(form_ == Form::kTable ? "step," : "[\n{\"step\": ")) {
     refuse("a new file, or a summary of an earlier run",
            "'" + printable(std::string(text.substr(0, text.find('\n'))), 100) + "'");
@@ -117,17 +118,28 @@ int64_t SummaryFile::kept_bytes(std::string_view text, int64_t start) const {
 }
 
 void SummaryFile::add(int64_t step, std::span<const double> values) {
-  std::string bytes;
-  if (!cut_) {
-    if (end_ == 0) bytes = head();
-    empty_ = end_ <= static_cast<int64_t>(head().size());
-    if (::ftruncate(descriptor_, end_) != 0)
-      throw Error({.op = path_, .message = "cannot be written: " + reason(errno)});
-    cut_ = true;
-  }
+  std::string bytes = begin();
   if (form_ == Form::kObjects) bytes += empty_ ? "\n" : ",\n";
   bytes += row(step, values);
+  append(std::move(bytes));
   empty_ = false;
+}
+
+void SummaryFile::finish() {
+  if (!cut_) append(begin());
+}
+
+// Cuts what stands behind the rows that stay, once. Returns the head that is to be written then.
+std::string SummaryFile::begin() {
+  if (cut_) return "";
+  empty_ = end_ <= static_cast<int64_t>(head().size());
+  if (::ftruncate(descriptor_, end_) != 0)
+    throw Error({.op = path_, .message = "cannot be written: " + reason(errno)});
+  cut_ = true;
+  return end_ == 0 ? head() : "";
+}
+
+void SummaryFile::append(std::string bytes) {
   const auto rows = static_cast<int64_t>(bytes.size());
   if (form_ == Form::kObjects) bytes += kObjectsEnd;
   write(bytes);

@@ -15,8 +15,9 @@ namespace keel {
 class SummaryFile {
  public:
   // Opens the file, or makes an empty one. Of a file that is there the rows up to the step `start`
-  // stay, and the others go with the first add(). Throws Error for another ending, for a file that
-  // cannot be opened, and for one with rows to keep that is no such file or has other columns.
+  // stay, and the others go with the first add(), or with finish(). Throws Error for another
+  // ending, for a file that cannot be opened, and for one with rows to keep that is no such file or
+  // has other columns.
   SummaryFile(const std::string& path, std::vector<std::string> columns, int64_t start);
   ~SummaryFile();
   SummaryFile(const SummaryFile&) = delete;
@@ -24,6 +25,8 @@ class SummaryFile {
 
   // One value for each column. Throws Error where it cannot be written.
   void add(int64_t step, std::span<const double> values);
+  // Behind the last row, of which there may be none. Throws likewise.
+  void finish();
 
  private:
   enum class Form { kTable, kObjects };
@@ -31,6 +34,8 @@ class SummaryFile {
   std::string head() const;
   std::string row(int64_t step, std::span<const double> values) const;
   int64_t kept_bytes(std::string_view text, int64_t start) const;
+  std::string begin();
+  void append(std::string bytes);
   void write(std::string_view bytes);
   [[noreturn]] void refuse(const std::string& expected, const std::string& got) const;
 

@@ -8,16 +8,15 @@
 #include <utility>
 
 #include "keel/core/base/checked.h"
-#include "keel/core/base/environment.h"
 #include "keel/core/base/log.h"
 #include "keel/core/group/group.h"
 #include "keel/graph/ir/emit.h"
 #include "keel/graph/runtime/checkpoint.h"
 #include "keel/graph/runtime/checkpoint_files.h"
 #include "keel/graph/runtime/checkpoint_run.h"
+#include "keel/graph/runtime/due_hooks.h"
 #include "keel/graph/runtime/dump_layers.h"
 #include "keel/graph/runtime/named_hook_run.h"
-#include "keel/graph/runtime/next_multiple.h"
 #include "keel/graph/runtime/numerics_check.h"
 #include "keel/graph/runtime/rank_states.h"
 #include "keel/graph/runtime/session_state.h"
@@ -28,16 +27,6 @@
 
 namespace keel {
 namespace {
-
-// Returns the step at which the next launch has to end at the latest.
-int64_t next_stop(const TrainOptions& options, int64_t step, int64_t target) {
-  int64_t stop = target;
-  if (options.on_epoch_end || options.epochs)
-    stop = std::min(stop, next_multiple(step, options.steps_per_epoch));
-  for (const EveryNSteps& every : options.every_n_steps)
-    stop = std::min(stop, next_multiple(step, every.n));
-  return stop;
-}
 
 // Held during fit(): a second one would take the first one's steps, and vote in its place.
 class FitGuard {
@@ -67,25 +56,21 @@ std::vector<std::string> ops_to_dump(const DumpOptions& dump, const SessionState
   return dumped_ops(dump, session, steps);
 }
 
-constexpr const char* kSwitchedAt = "switched_at_step";  // in a saved file
-constexpr int64_t kMostSteps = int64_t{1} << 62;
-
-// Goes on in the phase of a saved file. A change that the environment asks for before the first
-// step (0) holds all the same.
-void take_over(std::optional<int64_t> saved, AcceleratedTraining& training) {
-  if (saved || training.switched_at != 0) training.switched_at = saved;
+// `fast`: the fast phase, or null.
+template <class Phase>
+TrainingPlace place_of(const Cursor& cursor, const std::unique_ptr<Phase>& fast) {
+  TrainingPlace place{.cursor = cursor};
+  if (fast != nullptr) place.switched_at = fast->training.switched_at;
+  return place;
 }
 
-bool is_due(const EveryNSteps& every, int64_t step) { return step % every.n == 0; }
-
-bool is_epoch_end_due(const TrainOptions& options, int64_t step) {
-  return options.on_epoch_end && step % options.steps_per_epoch == 0;
-}
-
-bool has_hooks_at(const TrainOptions& options, int64_t step) {
-  return is_epoch_end_due(options, step) ||
-         std::any_of(options.every_n_steps.begin(), options.every_n_steps.end(),
-                     [step](const EveryNSteps& every) { return is_due(every, step); });
+// Goes on in the phase of a place that was kept. A change that the environment asks for before the
+// first step (0) holds all the same.
+template <class Phase>
+void take_over(const TrainingPlace& kept, const std::unique_ptr<Phase>& fast) {
+  if (fast == nullptr) return;
+  std::optional<int64_t>& switched_at = fast->training.switched_at;
+  if (kept.switched_at || switched_at != 0) switched_at = kept.switched_at;
 }
 
 bool is_best(const TrainReport& report, int64_t step) {
@@ -166,9 +151,7 @@ void Trainer::open(const Cursor& cursor) {
 }
 
 void Trainer::add_place(std::map<std::string, std::string>& metadata, CallSite site) const {
-  add_cursor(metadata, cursor_);
-  if (fast_ != nullptr && fast_->training.switched_at)
-    metadata[kSwitchedAt] = std::to_string(*fast_->training.switched_at);
+  keel::add_place(metadata, place_of(cursor_, fast_));
   // A graph that was frozen before it met a session may lack it: then nothing in it is random.
   if (const Value seed = session_.graph().find_state(kSeedState); seed.valid()) {
     const auto value = static_cast<uint64_t>(session_.read(seed, site).item<int64_t>());
@@ -197,15 +180,12 @@ SavedStates Trainer::copy_of_states(const TrainOptions& options, CallSite site) 
 std::map<std::string, std::string> Trainer::resume(const std::string& path, CallSite site) {
   const std::string file = checkpoint_to_resume(path);
   const std::map<std::string, std::string> saved = resumable_metadata(file);
-  const Cursor there = cursor_in(saved, file);
-  std::optional<int64_t> switched_at;
-  if (const auto it = saved.find(kSwitchedAt); it != saved.end())
-    switched_at = parse_integer(it->second, file + ": " + kSwitchedAt, 0, kMostSteps);
+  const TrainingPlace there = place_in(saved, file);
   const Cursor here = cursor_;
   try {
-    open(there);
+    open(there.cursor);
     auto metadata = session_.load(file, site);
-    if (fast_ != nullptr) take_over(switched_at, fast_->training);
+    take_over(there, fast_);
     warn_of_other_machine(metadata, session_.device(site), file);
     resumed_from_ = file;
     return metadata;
@@ -248,6 +228,7 @@ TrainReport Trainer::fit(const TrainOptions& given, CallSite site) {
   const FitGuard guard(fitting_, site);
   std::optional<TrainOptions> with_hooks;
   const TrainOptions& options = given.hooks.empty() ? given : with_hooks.emplace();
+  std::vector<std::function<void()>> ends;  // of the named hooks
   TrainReport report;
   others_know_ = false;
   steps_of_hooks_ = 0;
@@ -257,13 +238,15 @@ TrainReport Trainer::fit(const TrainOptions& given, CallSite site) {
   int64_t start = 0;
   try {
     check_train_options(given, session_.loop_size(), site);
-    if (with_hooks) *with_hooks = with_named_hooks(given, metrics_, session_.step(), site);
+    if (with_hooks) *with_hooks = with_named_hooks(given, metrics_, session_.step(), ends, site);
     check_dump(options.dump, site);
     checkpoints = std::make_unique<CheckpointRun>(
         options.checkpoint, options.validation.has_value(),
         [&] { return copy_of_states(options, site); }, options.group.get(), report.checkpoint,
         site);
-    ValidationRun validation(options.validation, options.steps_per_epoch, site);
+    ValidationRun validation(
+        options.validation, options.steps_per_epoch, [&] { return place_of(cursor_, fast_); },
+        site);
     if (options.loop_size) session_.loop_size().set(*options.loop_size, kLoopSizeOption);
     session_.loop_size().use();  // a wrong environment variable is reported before anything is done
     applied_before = session_.updates_applied();
@@ -275,16 +258,18 @@ TrainReport Trainer::fit(const TrainOptions& given, CallSite site) {
       best = options.validation->best_before->step;
     start = session_.step();
     checkpoints->begin(start, resumed_from_, best);
-    validation.begin(session, cursor_, checkpoints->file_of_best(), report);
+    validation.begin(session, checkpoints->file_of_best(), report);
     train(options, site, validation, *checkpoints, report);
     checkpoints->finish(start + report.steps + steps_of_hooks_);
     note_checkpoints(report);
     report.updates_applied = session_.updates_applied() - *applied_before;
-    if (const auto cursor = validation.restore_best(session)) {
-      open(*cursor);
+    if (const auto place = validation.restore_best(session)) {
+      open(place->cursor);
+      take_over(*place, fast_);
       report.cursor = cursor_;
       report.kept_best = true;
     }
+    for (const auto& end : ends) end();
   } catch (...) {
     tell_failure(options);
     if (report.steps > 0) checkpoints->finish_failed(start + report.steps + steps_of_hooks_);
@@ -374,7 +359,7 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
     if (options.steps_per_epoch > 0)
       report.epochs = step / options.steps_per_epoch - start / options.steps_per_epoch;
     if (done > 0) {
-      if (validation.due(step, target) && validation.measure(session, cursor_, report))
+      if (validation.due(step, target) && validation.measure(session, report))
         report.stopped_early = true;
       run_hooks(options, step, report);
       if (hooked && numerics.on()) numerics.begin(cursor_);
@@ -384,7 +369,7 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
       step += by_hooks;
       if (by_hooks != 0 && step >= target && agreement_ == nullptr &&
           validation.has_not_measured(step))
-        validation.measure_last(session, cursor_, report);
+        validation.measure_last(session, report);
       checkpoints.after(step, is_best(report, step));
     }
     if (others_know_) break;
@@ -394,7 +379,7 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
     look(was_fast, {}, true);
     dump.settle();
     if (agreement_ == nullptr && validation.has_not_measured(step)) {
-      validation.measure_last(session, cursor_, report);
+      validation.measure_last(session, report);
       checkpoints.after(step, is_best(report, step));
     }
   }
@@ -425,12 +410,12 @@ Loop& Trainer::unfused(bool fast, CallSite site) {
 }
 
 void Trainer::check_dump(const DumpOptions& dump, CallSite site) {
-  if (!dump.on()) return;
-  if (agreement_ != nullptr)
-    complain_of_fit("dump", "none in a training with an agreement", "one", site);
   if (dump.overflow.valid() &&
       std::find(metrics_.begin(), metrics_.end(), dump.overflow) == metrics_.end())
     complain_of_fit("dump.overflow", "a fetch of rank 0", "another value", site);
+  if (!dump.on()) return;
+  if (agreement_ != nullptr)
+    complain_of_fit("dump", "none in a training with an agreement", "one", site);
   const SessionState& session = session_.state("fit", site);
   try {
     require_dump(dump, session.device.backend(), session.options.device_options.get());
@@ -504,8 +489,7 @@ std::vector<int64_t> Trainer::launch(bool fast, StepDump& dump, const Checkpoint
     // The loss that ends the fast phase ends no training.
     const bool changes = fast && ends_by_loss() && loop.stop_step.has_value();
     std::span<const double> overflow;
-    if (loop.steps > 0 && dump.finds_overflow() && options.dump.overflow.valid())
-      overflow = loop[options.dump.overflow];
+    if (loop.steps > 0 && options.dump.overflow.valid()) overflow = loop[options.dump.overflow];
     for (size_t i = 0; i < loop.float_status.size(); ++i) {
       const int64_t number = loop.first_step + static_cast<int64_t>(i);
       const bool stopped = number == loop.stop_step && !changes;

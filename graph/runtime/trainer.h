@@ -73,9 +73,9 @@ struct TrainOptions {
   // Hooks by the names that TensorFlow 1 has for them; they run behind those above.
   std::vector<NamedHook> hooks = {};
 
-  // Steps that show trouble, in a number that is fetched, the float status, a state or a stop_when
-  // that was true, are done again op by op, from states that are kept now and then, and the
-  // training goes on as if nothing had happened. Not for a training with an agreement.
+  // Steps that show trouble, in a number that is fetched, the float status, a state, a stop_when
+  // that was true or dump.overflow, are done again op by op, from states that are kept now and
+  // then, and the training goes on as if nothing had happened. Not with an agreement.
   NumericsMode check_numerics = NumericsMode::kOff;
   // Files for people who look for trouble; no bit of the training depends on them. A step that is
   // dumped is executed op by op, in a launch of its own. enable_dump_debug looks for overflow as
@@ -254,8 +254,8 @@ class KEEL_API Trainer {
   // `last`: no further launch will show it.
   void look_into(bool fast, const std::vector<int64_t>& flagged, NumericsCheck& numerics,
                  StepDump& dump, TrainReport& report, bool last, CallSite site);
-  // Does the steps behind `step`. Returns those that raised the float status, or whose stop value
-  // was true.
+  // Does the steps behind `step`. Returns those that raised the float status, whose stop value was
+  // true, or whose overflow was dealt with.
   std::vector<int64_t> launch(bool fast, StepDump& dump, const CheckpointRun& checkpoints,
                               const TrainOptions& options, int64_t step, int64_t steps,
                               CallSite site, TrainReport& report);

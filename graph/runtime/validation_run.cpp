@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "keel/core/base/printable.h"
 #include "keel/graph/runtime/next_multiple.h"
@@ -23,8 +24,9 @@ namespace {
 }  // namespace
 
 ValidationRun::ValidationRun(const std::optional<ValidationOptions>& options,
-                             int64_t steps_per_epoch, CallSite site)
-    : site_(site) {
+                             int64_t steps_per_epoch, std::function<TrainingPlace()> place,
+                             CallSite site)
+    : current_place_(std::move(place)), site_(site) {
   if (!options) return;
   options_ = &*options;
   if (!options->measure) complain("measure", "a function", "none", site);
@@ -42,7 +44,7 @@ ValidationRun::ValidationRun(const std::optional<ValidationOptions>& options,
   if (best_) since_ = best_->since;
 }
 
-void ValidationRun::begin(SessionState& session, const Cursor& cursor, const std::string& best_file,
+void ValidationRun::begin(SessionState& session, const std::string& best_file,
                           TrainReport& report) {
   // A run that ends before its first measurement knows of this one alone.
   report.best = best_;
@@ -51,20 +53,20 @@ void ValidationRun::begin(SessionState& session, const Cursor& cursor, const std
   report.target_reached = best_->last && reaches_target(*best_->last);
   report.stopped_early = report.out_of_patience || report.target_reached;
   if (!options_->keep_best) return;
-  if (best_->step == session.store.step()) return keep(session, cursor);
+  if (best_->step == session.store.step()) return keep(session);
   if (best_file.empty()) return;
   const SessionGuard guard(session, "Trainer::fit", site_);
   session.store.add_states(*session.graph);
   SavedStates best = read_states(best_file, session.store);
-  cursor_ = cursor_in(best.metadata, best_file);
+  place_ = place_in(best.metadata, best_file);
   states_ = std::move(best.tensors);
 }
 
-void ValidationRun::keep(SessionState& session, const Cursor& cursor) {
+void ValidationRun::keep(SessionState& session) {
   const SessionGuard guard(session, "Trainer::fit", site_);
   session.store.add_states(*session.graph);
   states_ = copy_states(session.store);
-  cursor_ = cursor;
+  place_ = current_place_();
 }
 
 int64_t ValidationRun::next(int64_t step, int64_t target) const {
@@ -88,14 +90,13 @@ bool ValidationRun::reaches_target(double value) const {
   return options_->larger_is_better ? value >= *options_->target : value <= *options_->target;
 }
 
-ValidationResult ValidationRun::judge(SessionState& session, const Cursor& cursor,
-                                      TrainReport& report) {
+ValidationResult ValidationRun::judge(SessionState& session, TrainReport& report) {
   ValidationResult result{.step = session.store.step(), .value = options_->measure()};
   measured_at_ = result.step;
   result.best = better(result.value);
   if (result.best) {
     best_ = ValidationBest{.value = result.value, .step = result.step};
-    if (options_->keep_best) keep(session, cursor);
+    if (options_->keep_best) keep(session);
   }
   since_ = result.best ? 0 : since_ + 1;
   if (best_) {
@@ -107,23 +108,23 @@ ValidationResult ValidationRun::judge(SessionState& session, const Cursor& curso
   return result;
 }
 
-bool ValidationRun::measure(SessionState& session, const Cursor& cursor, TrainReport& report) {
-  const ValidationResult result = judge(session, cursor, report);
+bool ValidationRun::measure(SessionState& session, TrainReport& report) {
+  const ValidationResult result = judge(session, report);
   const bool asked = options_->on_result(result) == LoopControl::kStop;
   report.target_reached = reaches_target(result.value);
   report.out_of_patience = out_of_patience();
   return asked || report.target_reached || report.out_of_patience;
 }
 
-void ValidationRun::measure_last(SessionState& session, const Cursor& cursor, TrainReport& report) {
-  static_cast<void>(options_->on_result(judge(session, cursor, report)));
+void ValidationRun::measure_last(SessionState& session, TrainReport& report) {
+  static_cast<void>(options_->on_result(judge(session, report)));
 }
 
-std::optional<Cursor> ValidationRun::restore_best(SessionState& session) {
+std::optional<TrainingPlace> ValidationRun::restore_best(SessionState& session) {
   if (states_.empty() || best_->step == session.store.step()) return std::nullopt;
   const SessionGuard guard(session, "Trainer::fit", site_);
   put_states(session.store, states_);
-  return cursor_;
+  return place_;
 }
 
 }  // namespace keel

@@ -1,14 +1,15 @@
 #include "keel/ops/composed/channel_norm.h"
 
-#include <cmath>
 #include <string>
 #include <vector>
 
 #include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
+#include "keel/core/base/printable.h"
 #include "keel/graph/ir/graph.h"
 #include "keel/ops/axes.h"
 #include "keel/ops/elementwise.h"
+#include "keel/ops/norm_epsilon.h"
 #include "keel/ops/normalization.h"
 #include "keel/ops/shape.h"
 
@@ -31,9 +32,8 @@ class ChannelNorm {
       fail("channel_axis", "an axis of x behind the batch, which has shape " + to_string(shape),
            std::to_string(options.channel_axis));
     }
-    if (!(epsilon_ >= 0 && std::isfinite(epsilon_))) {
-      fail("epsilon", "a finite number >= 0", std::to_string(epsilon_));
-    }
+    const std::string of_epsilon = expected_of_epsilon(epsilon_, x_.dtype());
+    if (!of_epsilon.empty()) fail("epsilon", of_epsilon, printable(epsilon_));
     axis_ = static_cast<size_t>(axis);
   }
 

@@ -174,6 +174,7 @@ BatchNorm::BatchNorm(const Scope& scope, int64_t channels, const BatchNormOption
     : Module(scope), options_(options) {
   require_size("batch norm", scope, "channels", channels);
   require_float("batch norm", scope, options.dtype);
+  require_epsilon("batch norm", scope, options.epsilon, options.dtype);
   if (!(options.decay >= 0 && options.decay <= 1)) {
     refuse_argument(layer_title("batch norm", scope), "decay", "a number in [0, 1]",
                     printable(options.decay), scope.site());
@@ -218,6 +219,7 @@ GroupNorm::GroupNorm(const Scope& scope, int64_t groups, int64_t channels,
   require_size("group norm", scope, "channels", channels);
   require_groups("group norm", scope, groups, channels, channels);
   require_float("group norm", scope, options.dtype);
+  require_epsilon("group norm", scope, options.epsilon, options.dtype);
   weight_ = scope.parameter("weight", ones({channels}, options.dtype));
   bias_ = scope.parameter("bias", zeros({channels}, options.dtype));
 }

@@ -136,7 +136,8 @@ struct BatchNormOptions {
 class KEEL_API BatchNorm : public Module {
  public:
   // Makes the parameters "weight" and "bias" and the buffers "running_mean" and "running_var", each
-  // [channels]. Throws Error for channels < 1, a decay outside [0, 1], a dtype that is no float.
+  // [channels]. Throws Error for channels < 1, a decay outside [0, 1], a dtype that is no float, an
+  // epsilon that is negative, or not finite in the dtype of the buffers: f32, or f64 beside f64.
   BatchNorm(const Scope& scope, int64_t channels, const BatchNormOptions& options = {});
 
   // Throws Error for x without that many channels, or of another dtype.
@@ -159,7 +160,8 @@ struct GroupNormOptions {
 class KEEL_API GroupNorm : public Module {
  public:
   // Makes the parameters "weight" and "bias", each [channels]. Throws Error for sizes < 1, groups
-  // that do not divide the channels, a dtype that is no float.
+  // that do not divide the channels, a dtype that is no float, an epsilon that is negative, or not
+  // finite in f32, or in f64 beside f64.
   GroupNorm(const Scope& scope, int64_t groups, int64_t channels,
             const GroupNormOptions& options = {});
 

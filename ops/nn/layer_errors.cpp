@@ -2,6 +2,7 @@
 
 #include "keel/core/base/printable.h"
 #include "keel/graph/ir/initializer.h"
+#include "keel/ops/norm_epsilon.h"
 
 namespace keel {
 namespace {
@@ -51,6 +52,12 @@ void require_float(const char* layer, const Scope& scope, DType dtype) {
   if (is_float(dtype)) return;
   refuse_argument(layer_title(layer, scope), "dtype", "a float dtype", name_of(dtype),
                   scope.site());
+}
+
+void require_epsilon(const char* layer, const Scope& scope, double epsilon, DType dtype) {
+  const std::string expected = expected_of_epsilon(epsilon, dtype);
+  if (expected.empty()) return;
+  refuse_argument(layer_title(layer, scope), "epsilon", expected, printable(epsilon), scope.site());
 }
 
 void require_rate(const Scope& scope, double rate) {

@@ -26,6 +26,9 @@ void require_size(const char* layer, const Scope& scope, const char* argument, i
 // Throws Error unless it is a float.
 void require_float(const char* layer, const Scope& scope, DType dtype);
 
+// Throws Error unless a norm of values of that dtype can add it to their variance.
+void require_epsilon(const char* layer, const Scope& scope, double epsilon, DType dtype);
+
 // Throws Error unless it is in [0, 1), in the name of a dropout.
 void require_rate(const Scope& scope, double rate);
 

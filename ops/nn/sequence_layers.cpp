@@ -91,6 +91,7 @@ const Scope& checked_block(const Scope& scope, int64_t width, int64_t heads,
 LayerNorm::LayerNorm(const Scope& scope, int64_t features, double epsilon)
     : Module(scope), epsilon_(epsilon) {
   require_size("layer norm", scope, "features", features);
+  require_epsilon("layer norm", scope, epsilon, f32);
   weight_ = scope.parameter("weight", ones({features}));
   bias_ = scope.parameter("bias", zeros({features}));
 }
@@ -106,6 +107,7 @@ Value LayerNorm::operator()(Operand x, CallSite site) const {
 RmsNorm::RmsNorm(const Scope& scope, int64_t features, double epsilon)
     : Module(scope), epsilon_(epsilon) {
   require_size("rms norm", scope, "features", features);
+  require_epsilon("rms norm", scope, epsilon, f32);
   weight_ = scope.parameter("weight", ones({features}));
 }
 

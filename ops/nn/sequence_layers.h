@@ -17,7 +17,8 @@ namespace keel {
 // layer_norm along the last axis, times a scale and plus an offset of each feature.
 class KEEL_API LayerNorm : public Module {
  public:
-  // Makes the parameters "weight" and "bias", each [features]. Throws Error for features < 1.
+  // Makes the parameters "weight" and "bias", each [features]. Throws Error for features < 1 and
+  // an epsilon that is negative, or not finite in f32.
   LayerNorm(const Scope& scope, int64_t features, double epsilon = 1e-5);
   // x: [..., features], f32.
   Value operator()(Operand x, CallSite site = {}) const;
@@ -30,7 +31,8 @@ class KEEL_API LayerNorm : public Module {
 // rms_norm along the last axis, times a scale of each feature.
 class KEEL_API RmsNorm : public Module {
  public:
-  // Makes the parameter "weight" [features]. Throws Error for features < 1.
+  // Makes the parameter "weight" [features]. Throws Error for features < 1 and an epsilon that is
+  // negative, or not finite in f32.
   RmsNorm(const Scope& scope, int64_t features, double epsilon = 1e-5);
   // x: [..., features], f32.
   Value operator()(Operand x, CallSite site = {}) const;

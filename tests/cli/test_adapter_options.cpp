@@ -1,5 +1,6 @@
 // `keel config --from-adapter`: options of Ascend's adapter as flags, option by option, and what is
 // refused.
+#include <limits>
 #include <regex>
 
 #include <doctest/doctest.h>
@@ -290,6 +291,38 @@ TEST_CASE("from-adapter: values and combinations that the adapter refuses") {
       {json::array(), {"expected an object"}},
   };
   for (const Row& row : rows) check_refused(row.options, row.exit_code, row.parts);
+}
+
+TEST_CASE("from-adapter: texts that no flag takes are refused once by the option") {
+  for (const char* option : {"model_dir", "precision_mode"}) {
+    const Options file(json{{option, ""}});
+    const ToolResult result = file.translate();
+    CHECK(result.exit_code == kWrongArgument);
+    CHECK_MESSAGE(contains(result.err, file.path() + ": " + option +
+                                           ": expected a text that is not empty and has no NUL"),
+                  result.err);
+    CHECK_MESSAGE(result.err.find(file.path()) == result.err.rfind(file.path()), result.err);
+    CHECK(result.out.empty());
+  }
+  // Nothing is asked of what has no effect.
+  CHECK(Options(json{{"dump_path", ""}}).translate().exit_code == 0);
+}
+
+TEST_CASE("from-adapter: a random seed may have 63 bits") {
+  const int64_t most = std::numeric_limits<int64_t>::max();
+  const Options file(json{{"tf_random_seed", most}});
+  const std::string out = file.files().file("out.json");
+  const ToolResult result = file.translate({"--out", out});
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  CHECK(read_json(out) == json{{"seed", most}});
+  const std::string summary = file.files().file("summary");
+  REQUIRE(run_tool({"train", "--quiet", "--config", out, "--data", small_data().path(), "--batch",
+                    "20", "--steps", "1", "--summary", summary})
+              .exit_code == 0);
+  CHECK(read_json(summary).at("seed") == most);
+  check_refused({{"tf_random_seed", -1}}, kWrongArgument, {"tf_random_seed"});
+  check_refused({{"tf_random_seed", uint64_t{1} << 63}}, kWrongArgument, {"tf_random_seed"});
+  check_refused({{"keep_checkpoint_max", most}}, kWrongArgument, {"keep_checkpoint_max"});
 }
 
 TEST_CASE("from-adapter: files that are no such JSON") {

@@ -298,6 +298,31 @@ TEST_CASE("dump: steps that the loss scaling skips are steps with overflow") {
   CHECK(names_in(at) == Words(skipped_ones.begin(), skipped_ones.end()));
 }
 
+TEST_CASE("numerics: steps that the loss scaling skips are named") {
+  const Words words = {
+      "--model",     "mlp",        "--steps",      "20",
+      "--precision", "mixed_fp16", "--loss-scale", "exponential,16777216,6,2,2,0.5",
+      "--loop-size", "7"};
+  for (const char* preset : {"ascend910b1", "ascend910"}) {
+    CAPTURE(preset);
+    const Words all = with(words, {"--preset", preset});
+    const Trained plain = train(all);
+    const Trained every = train(with(all, {"--check-numerics", "every"}));
+    CHECK(every.summary.at("state_sha256") == plain.summary.at("state_sha256"));
+    std::vector<int> skipped, named;
+    for (const std::string& line : lines_of(every.metrics)) {
+      const json row = json::parse(line);
+      if (row.contains("skipped")) skipped.push_back(row.at("step"));
+    }
+    for (const json& finding : every.summary.at("numerics")) named.push_back(finding.at("step"));
+    CHECK(skipped.size() > 1);
+    CHECK(named == skipped);
+    const Trained first = train(with(all, {"--check-numerics", "first"}));
+    REQUIRE(first.summary.at("numerics").size() == 1);
+    CHECK(first.summary.at("numerics").at(0).at("step") == skipped.at(0));
+  }
+}
+
 TEST_CASE("numerics: a training without overflow makes no folder and names nothing") {
   const TempFolder folder;
   const Trained run = train({"--steps", "20", "--precision", "mixed_fp16", "--enable-dump-debug",

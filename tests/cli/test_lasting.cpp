@@ -111,6 +111,43 @@ TEST_CASE("lasting: a resumed training writes into no file of another kind") {
   CHECK(read_text(notes) == "{\"step\":1,\"loss\":2}\nto be done\n");
 }
 
+TEST_CASE("lasting: a resumed training leaves a file alone whose last line lacks its end") {
+  const TempFolder files;
+  REQUIRE(run_tool(train({"--steps", "5", "--save", files.file("states")})).exit_code == 0);
+  const std::string lines = "{\"step\":1,\"loss\":2}\n{\"step\":2,\"loss\":2}\n";
+  struct Case {
+    std::string text, line;
+  };
+  const Case cases[] = {{"my only notes, no newline at the end", "1"},
+                        {lines + "to be done", "3"},
+                        {lines + "{\"steps\":3", "3"},
+                        {"{\"loss\":2}", "1"},
+                        {lines + "{\"step\":\"three\"}", "3"}};
+  for (const Case& c : cases) {
+    CAPTURE(c.text);
+    const std::string notes = files.write("notes", c.text);
+    const ToolResult result =
+        run_tool({"train", "--resume", files.file("states"), "--steps", "9", "--metrics", notes});
+    CHECK(result.exit_code == 1);
+    CHECK_MESSAGE(
+        result.err.find("notes: line " + c.line + " is none of metrics") != std::string::npos,
+        result.err);
+    CHECK(read_text(notes) == c.text);
+  }
+  // What a power failure leaves of a line goes.
+  for (const char* torn : {"{", "{\"step\":", "{\"step\":3,\"lo"}) {
+    CAPTURE(torn);
+    const std::string metrics = files.write("metrics", lines + torn);
+    REQUIRE(
+        run_tool({"train", "--resume", files.file("states"), "--steps", "6", "--metrics", metrics})
+            .exit_code == 0);
+    const auto rows = read_json_lines(metrics);
+    REQUIRE(rows.size() == 3);
+    CHECK(rows[1].at("step") == 2);
+    CHECK(rows[2].at("step") == 6);
+  }
+}
+
 TEST_CASE("lasting: a resumed training goes on in its metrics file behind a cut line") {
   const TempFolder files;
   const std::string metrics = files.file("metrics");

@@ -26,7 +26,7 @@ void require_type(const keel::JsonView& value, const AdapterOption& option) {
       static_cast<void>(value.boolean());
       return;
     case OptionType::kInteger:
-      static_cast<void>(value.integer(option.least, kMostCount));
+      static_cast<void>(value.integer(option.least, option.most == 0 ? kMostCount : option.most));
       return;
     case OptionType::kNumber:
       static_cast<void>(value.number(static_cast<double>(option.least)));
@@ -50,6 +50,14 @@ void require_choice(const keel::JsonView& value, const AdapterOption& option) {
   for (const keel::Json& choice : choices)
     list += (list.empty() ? "one of " : ", ") + keel::write_json(choice);
   throw value.error(list);
+}
+
+// Throws for a text that no flag takes, whatever it is about.
+void require_word(const keel::JsonView& value) {
+  if (!value.json().is_string()) return;
+  const auto& text = value.json().get_ref<const std::string&>();
+  if (text.empty() || text.find('\0') != std::string::npos)
+    throw typed(value.error("a text that is not empty and has no NUL"));
 }
 
 bool is_value(const keel::Json& value, const char* text) {
@@ -130,6 +138,7 @@ class Translator {
     } else if (is_value(value, option.harmless)) {
       told.why = option.flag != nullptr && value != true ? "it is off" : "Keel does so anyway";
     } else if (option.flag != nullptr) {
+      require_word(view_[option.name]);
       told.fate = OptionFate::kFlag;
       told.flag = option.flag;
       result_.config[option.flag] = flag_value(option, value);

@@ -1,5 +1,7 @@
 #include "cli/config/adapter_table.h"
 
+#include <limits>
+
 namespace keel_cli {
 namespace {
 
@@ -75,6 +77,7 @@ constexpr AdapterOption kOptions[] = {
     {.name = "deterministic", .type = kInteger, .choices = kOffOrOn, .why = kEverySetting},
     {.name = "tf_random_seed",
      .type = kInteger,
+     .most = std::numeric_limits<int64_t>::max(),
      .flag = "seed",
      .why = "other numbers than TensorFlow draws"},
 

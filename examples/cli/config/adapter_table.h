@@ -16,6 +16,7 @@ struct AdapterOption {
   const char* name;
   OptionType type = OptionType::kAny;
   int64_t least = 0;               // of an integer or a number
+  int64_t most = 0;                // of an integer; 0: what flags that count things take
   const char* choices = nullptr;   // all values that there are, as a JSON array
   const char* flag = nullptr;      // of `keel train`
   const char* harmless = nullptr;  // JSON text

@@ -19,7 +19,7 @@ bool computes_something(const keel::Graph& graph) {
   });
 }
 
-// What a device lacks, such as f64, it says when the graph is compiled, before anything runs.
+// A device says what it lacks, such as f64, when the graph is compiled, before anything runs.
 void require_device_can(const keel::Session& session, const keel::Values& fetches,
                         const keel::Feeds& feeds) {
   try {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <optional>
 #include <poll.h>
+#include <string_view>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
@@ -43,13 +44,21 @@ auto retry(Call call) {
 
 // Says how much of a metrics file is kept when a training goes on after `steps_done` steps: all up
 // to the line of that step, or before the first line of a later one. A power failure may leave a
-// last line without its newline; that line is kept only if it is a whole JSON object.
+// last line without its newline; that line is kept only if it is a whole line of metrics.
 struct KeptLines {
   off_t bytes = 0;         // the length of the part that is kept
   int64_t taken_out = 0;   // the number of lines behind that part, a torn last one aside
   bool lacks_end = false;  // whether its last line has no newline yet
   bool complete = false;   // whether its last line is that of the step
 };
+
+constexpr std::string_view kLineStart = "{\"step\":";
+
+// Says whether a line may be the beginning of one of metrics. The last line of somebody's notes may
+// lack its newline, too.
+bool begins_like_metrics(std::string_view line) {
+  return line.starts_with(kLineStart) || kLineStart.starts_with(line);
+}
 
 // The object of a line; null where it is none.
 keel::Json object_in(const std::string& line, const std::string& path) {
@@ -86,7 +95,7 @@ KeptLines kept_lines(const std::string& path, int64_t steps_done) {
     // A power failure may leave anything behind the line of the step.
     if (kept.complete || kept.taken_out > 0 || (step && *step > steps_done)) {
       if (!torn || kept.taken_out > 0) ++kept.taken_out;
-    } else if (!step && whole) {
+    } else if (!step && !(torn && begins_like_metrics(line))) {
       throw metrics_error(path, fmt::format("line {} is none of metrics", number),
                           "give the file that the training wrote, or another one");
     } else if (!torn) {
@@ -170,7 +179,8 @@ void MetricsFile::lock() const {
 void MetricsFile::write(int64_t step, int64_t epoch, double loss, uint32_t float_status,
                         const StepScale* scale, const std::string& precision) {
   if (!writer_.joinable()) return;
-  std::string line = "{\"step\":" + std::to_string(step) + ",\"epoch\":" + std::to_string(epoch) +
+  std::string line = std::string(kLineStart) + std::to_string(step) +
+                     ",\"epoch\":" + std::to_string(epoch) +
                      ",\"loss\":" + keel::format_float(static_cast<float>(loss));
   if (!precision.empty()) line += ",\"precision\":\"" + precision + "\"";
   if (scale != nullptr) {
