@@ -65,15 +65,15 @@ Values minimum_gradient(const BuildContext& ctx) {
   return extremum_gradient(ctx, less(a, b, ctx.site), greater(a, b, ctx.site));
 }
 
-// mod(a, b) = a - floor(a / b) * b. The quotient follows from the result: that of a division is
-// rounded before its floor is taken. A result is b, whose size it stays below, where a has the
-// other sign and is lost beside b: then the quotient is -1.
+// mod(a, b) = a - floor(a / b) * b. The floor follows from the result, since that of a rounded
+// quotient may be one off. The result equals b only where a has the other sign and is too small to
+// change b; the floor is then -1.
 Values mod_gradient(const BuildContext& ctx) {
   const CallSite site = ctx.site;
   const Value& g = ctx.output_gradients[0];
   const auto wide = [&](const Value& v) { return cast(v, v.dtype() == f64 ? f64 : f32, site); };
   const Value a = wide(ctx.inputs[0]), b = wide(ctx.inputs[1]), result = wide(ctx.outputs[0]);
-  const Value turns = round(div(sub(a, result, site), b, site), site);
+  const Value turns = round(sub(div(a, b, site), div(result, b, site), site), site);
   const Value quotient = select(equal(result, b, site), -1, turns, site);
   return flows(ctx, g, cast(neg(mul(wide(g), quotient, site), site), g.dtype(), site));
 }

@@ -32,7 +32,7 @@ GradientFunction gradient_of(Value (*rule)(const Flow&)) {
 
 Value gelu_gradient(const Flow& f) {
   const Value phi = f.times(f.plus(erf(f.times(f.x, kInverseSqrt2), f.site), 1), 0.5);
-  // The density is 0 long before, and infinity times 0 would be NaN.
+  // From 40 on the density is 0, and infinity times 0 would be NaN.
   const Value x = minimum(maximum(f.x, -1e3, f.site), 1e3, f.site);
   const Value density = f.times(exp(f.times(square(x, f.site), -0.5), f.site), kInverseSqrt2Pi);
   return f.times(f.g, f.plus(phi, f.times(x, density)));

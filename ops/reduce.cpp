@@ -228,8 +228,7 @@ Values extremum_gradient(const BuildContext& ctx) {
 }
 
 // Returns for each element the product of all others along the axes: of those before and behind it
-// along the first one, and of the other lines. A quotient of the whole product would need that to
-// be a number other than 0.
+// along the first one, and of the other lines.
 Value product_of_others(const Value& x, std::span<const int64_t> axes, CallSite site) {
   const int64_t axis = axes.front();
   const Value before = cumprod(x, axis, {.exclusive = true}, site);
@@ -247,7 +246,17 @@ Values prod_gradient(const BuildContext& ctx) {
   for (size_t i = 0; i < shape.rank(); ++i)
     if (reduced[i]) axes.push_back(static_cast<int64_t>(i));
   if (axes.empty()) return {ctx.output_gradients[0]};
-  const Value others = product_of_others(widened(ctx, ctx.inputs[0]), axes, site);
+  const Value x = widened(ctx, ctx.inputs[0]);
+  // A quotient is as good as the whole product, which may have left the range or its digits.
+  const Value whole = prod(x, axes, true, site), size = abs(whole, site);
+  const double least = x.dtype() == f64 ? 1e-290 : 1e-30, most = x.dtype() == f64 ? 1e300 : 1e38;
+  const Value divides = logical_and(greater(size, least, site), less(size, most, site), site);
+  const Value quotient = div(select(divides, whole, 1, site), select(divides, x, 1, site), site);
+  // Beside a 0, what else is multiplied may be infinite.
+  const Value zeros = cast(equal(x, 0, site), x.dtype(), site);
+  const Value others_zero = greater(sub(sum(zeros, axes, true, site), zeros, site), 0, site);
+  const Value product = select(others_zero, 0, product_of_others(x, axes, site), site);
+  const Value others = select(divides, quotient, product, site);
   return {narrowed(ctx, mul(widened(ctx, kept(ctx, ctx.output_gradients[0])), others, site))};
 }
 

@@ -56,6 +56,13 @@ NodeLabelPtr AgreedAttributes::label_in(const NodeLabelPtr& around) const {
   return label_within(around, std::make_shared<const NodeLabel>(std::move(own)));
 }
 
+NodeLabelPtr without_attribute(const NodeLabelPtr& label, std::string_view key) {
+  if (label == nullptr) return nullptr;
+  NodeLabel fewer = *label;
+  std::erase_if(fewer.attributes, [&](const auto& entry) { return entry.first == key; });
+  return std::make_shared<const NodeLabel>(std::move(fewer));
+}
+
 void meet_users(const Graph& body, const ValueSet& useful,
                 std::vector<AgreedAttributes>& of_inputs) {
   std::unordered_map<Value, size_t, ValueHash> numbers;

@@ -5,6 +5,7 @@
 #define KEEL_GRAPH_AUTODIFF_AGREED_ATTRIBUTES_H
 
 #include <cstddef>
+#include <string_view>
 #include <vector>
 
 #include "keel/graph/autodiff/flow.h"
@@ -29,6 +30,9 @@ class AgreedAttributes {
   bool met_ = false;
   ScopedAttributes agreed_;
 };
+
+// Returns the label without an attribute; null for null.
+NodeLabelPtr without_attribute(const NodeLabelPtr& label, std::string_view key);
 
 // Counts for each input of the body, in `of_inputs`, its users that compute a value in `useful`.
 void meet_users(const Graph& body, const ValueSet& useful,

@@ -9,6 +9,7 @@
 
 #include "keel/graph/autodiff/agreed_attributes.h"
 #include "keel/graph/autodiff/body_gradient.h"
+#include "keel/graph/ir/placement.h"
 #include "keel/graph/ir/scopes.h"
 
 namespace keel {
@@ -25,12 +26,12 @@ class RowStack {
 
   // Makes an empty stack of so many rows. Each may be written once.
   Value make(Graph& graph, int64_t rows) const {
-    const LabelScope label(graph, attributes_.label_in(graph.label()));
+    const LabelScope label(graph, label_in(graph));
     return filled(graph, {stored_.dtype, Shape{rows, stored_.shape[0]}}, neutral(), site_);
   }
   // `value` in row `row` (i64 scalar), where `when` (bool scalar) holds or is invalid.
   Value write(Value stack, Value row, Value value, Value when) const {
-    const LabelScope label(stack.graph(), attributes_.label_in(stack.graph().label()));
+    const LabelScope label(stack.graph(), label_in(stack.graph()));
     if (type_.dtype == boolean) value = call("cast", {value}, {{"dtype", stored_.dtype}});
     value = call("reshape", {value}, {{"shape", stored_.shape}});
     if (when.valid()) {
@@ -47,13 +48,19 @@ class RowStack {
     return type_.dtype == boolean ? call("cast", {value}, {{"dtype", boolean}}) : value;
   }
   Value read(Value stack, Value row) const {
-    const LabelScope label(stack.graph(), attributes_.label_in(stack.graph().label()));
+    const LabelScope label(stack.graph(), label_in(stack.graph()));
     const Value flat = call("gather", {stack, row}, {});
     const Value value = call("reshape", {flat}, {{"shape", type_.shape}});
     return type_.dtype == boolean ? call("cast", {value}, {{"dtype", boolean}}) : value;
   }
 
  private:
+  // A device writes a row of a stack in place, and the host copies all of it in each turn: so it
+  // lies on the host only where a device may lack the dtype.
+  NodeLabelPtr label_in(const Graph& graph) const {
+    const NodeLabelPtr label = attributes_.label_in(graph.label());
+    return stored_.dtype == f64 ? label : without_attribute(label, kPlacementAttribute);
+  }
   // -0 + x has the bits of x, where 0 + -0 does not have those of -0.
   double neutral() const { return is_float(stored_.dtype) ? -0.0 : 0.0; }
   Value call(const char* op, const Values& inputs, const AttributeList& attributes) const {

@@ -73,6 +73,11 @@ TEST_CASE("the gradient of mod for its divisor has the turns that mod took") {
       return mod(x.graph().constant(Tensor::scalar(-1.0f)), x);
     });
     CHECK(far[0] == 1);
+    // What is taken away here is beyond f32.
+    const auto large = slopes(backend, {1}, {-2e38f}, f32, [](const Value& x) {
+      return mod(x.graph().constant(Tensor::scalar(3e38f)), x);
+    });
+    CHECK(large[0] == 2);
   }
 }
 
@@ -90,6 +95,7 @@ TEST_CASE("the gradient of prod is the product of the others where theirs is in 
                         {{3}, {1e30f, 1e30f, 1e-30f}, {1, 1, kInfinity}},
                         {{3}, {0, 3, 5}, {15, 0, 0}},
                         {{3}, {0, 0, 5}, {0, 0, 0}},
+                        {{4}, {1e30f, 1e30f, 2, 0}, {0, 0, 0, kInfinity}},
                         {{1}, {7}, {1}},
                         {{}, {7}, {1}},
                         {{2, 2}, {1e-25f, 1e-25f, 1e20f, 2}, {2e-5, 2e-5, 0, 1e-30}}}) {

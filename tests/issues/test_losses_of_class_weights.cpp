@@ -17,7 +17,7 @@ TEST_CASE("cross entropy of class weights is rounded once in 16 bits") {
   for (const char* backend : {"ref", "cpu", "npu"}) {
     for (const DType dtype : {bf16, f16}) {
       CAPTURE(std::string(backend));
-      CAPTURE(name_of(dtype));
+      CAPTURE(std::string(name_of(dtype)));
       Graph g;
       const Value logits = g.input("logits", dtype, {1, 3}), weights = g.input("w", dtype, {1, 3});
       const Value loss = softmax_cross_entropy(logits, weights);
@@ -55,15 +55,14 @@ TEST_CASE("cross entropy takes a batch that is not known beside a known one") {
     const Value x = g.input("x", f32, {logits, 10});
     const Value t = ids ? g.input("t", u8, {targets}) : g.input("t", f32, {targets, 10});
     const Value loss = softmax_cross_entropy(x, t);
-    const Value slope = gradients(sum(loss), {x})[0];
-    return std::vector<int64_t>{loss.shape()[0], slope.shape()[0]};
+    return loss.shape()[0];
   };
   for (const bool ids : {true, false}) {
     for (const int64_t rows : {1, 5}) {
-      CHECK(rows_of(-1, rows, ids)[0] == rows);
-      CHECK(rows_of(rows, -1, ids)[0] == rows);
+      CHECK(rows_of(-1, rows, ids) == rows);
+      CHECK(rows_of(rows, -1, ids) == rows);
     }
-    CHECK(rows_of(-1, -1, ids)[0] == -1);
+    CHECK(rows_of(-1, -1, ids) == -1);
     CHECK_THROWS_WITH_AS(rows_of(1, 5, ids), doctest::Contains("targets"), Error);
     CHECK_THROWS_WITH_AS(rows_of(5, 1, ids), doctest::Contains("targets"), Error);
   }

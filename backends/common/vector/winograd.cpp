@@ -319,7 +319,8 @@ template <size_t kRows>
 bool find_common_of(const CommonMarks& call, size_t row, size_t column) {
   const hn::CappedTag<uint8_t, kMarksBehind> d;
   using V = hn::Vec<decltype(d)>;
-  const auto others = hn::Not(hn::FirstN(d, call.columns - column));
+  // FirstN takes no more than the lanes that there are.
+  const auto others = hn::Not(hn::FirstN(d, std::min(call.columns - column, hn::Lanes(d))));
   uint8_t* const to = call.common + row * call.common_row + column;
   V common[kRows];
 #pragma GCC unroll 8

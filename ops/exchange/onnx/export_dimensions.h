@@ -25,7 +25,7 @@ using ExportDimensions = std::vector<ExportDimension>;
 
 // Sizes that no dimension of a model is likely to have by itself, one of them even, and with
 // differences that tell a fraction from a whole multiple.
-inline constexpr std::array<int64_t, 3> kProbedBatches = {1009, 1012, 1019};
+inline constexpr std::array<int64_t, 3> kProbedBatches = {1009, 1012, 1033};
 
 // Finds the dimension that has these values, one for each of kProbedBatches, or one alone for a
 // model without a variable batch. Nothing where there is none.

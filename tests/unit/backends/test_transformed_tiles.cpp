@@ -14,6 +14,8 @@
 
 #include "keel/backends/common/anchored_node.h"
 #include "keel/backends/common/cube/kernel_choice.h"
+#include "keel/backends/common/vector/host_isa.h"
+#include "keel/backends/common/vector/winograd.h"
 #include "keel/core/base/parallel_for.h"
 #include "keel/graph/ir/emit.h"
 #include "keel/ops/conv_rules.h"
@@ -493,6 +495,54 @@ TEST_CASE("transformed tiles: a weight that meets zeros alone has no gradient") 
       CHECK(without < dw.num_elements() / 4 * 3);
     }
   }
+}
+
+TEST_CASE("transformed tiles: common marks are found in all columns on every host ISA") {
+  const vector::HostIsa before = vector::host_isa();
+  Draws draws(41);
+  for (const vector::HostIsa isa : vector::available_host_isas()) {
+    vector::select_host_isa(vector::name_of(isa));
+    const auto find = vector::find_common_marks();
+    for (const size_t columns : {1, 15, 64, 70, 127, 128, 129, 200, 256, 300}) {
+      for (const size_t rows : {1, 4, 8, 13}) {
+        const size_t lines = 3, count = 5, behind = vector::kMarksBehind;
+        std::vector<uint8_t> left(lines * count * rows), right(lines * count * columns + behind);
+        const int64_t most = draws.integer(1, 30);
+        for (uint8_t& x : left) x = draws.integer(0, most) == 0 ? 1 : 0;
+        for (uint8_t& x : right) x = draws.integer(0, 3) == 0 ? 1 : 0;
+        std::vector<uint8_t> expected(rows * columns, 0);
+        for (size_t i = 0; i < lines * count; ++i)
+          for (size_t r = 0; r < rows; ++r)
+            for (size_t j = 0; j < columns; ++j)
+              if ((left[i * rows + r] & right[i * columns + j]) != 0) expected[r * columns + j] = 1;
+        std::vector<uint8_t> common(rows * (columns + behind), 0);
+        vector::CommonMarks call;
+        call.left = left.data();
+        call.right = right.data();
+        call.left_step = static_cast<ptrdiff_t>(rows);
+        call.right_step = static_cast<ptrdiff_t>(columns);
+        call.left_line = static_cast<ptrdiff_t>(count * rows);
+        call.right_line = static_cast<ptrdiff_t>(count * columns);
+        call.lines = lines;
+        call.count = count;
+        call.rows = rows;
+        call.columns = columns;
+        call.common = common.data();
+        call.common_row = columns + behind;
+        const bool met = find(call);
+        CAPTURE(std::string(vector::name_of(isa)));
+        CAPTURE(columns);
+        CAPTURE(rows);
+        size_t wrong = 0;
+        for (size_t r = 0; r < rows; ++r)
+          for (size_t j = 0; j < columns; ++j)
+            wrong += (common[r * call.common_row + j] != 0) != (expected[r * columns + j] != 0);
+        CHECK(wrong == 0);
+        CHECK(met == (std::count(expected.begin(), expected.end(), uint8_t{0}) == 0));
+      }
+    }
+  }
+  vector::select_host_isa(vector::name_of(before));
 }
 
 TEST_CASE("transformed tiles: an algorithm that is not there is refused") {

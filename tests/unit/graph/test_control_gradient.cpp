@@ -7,6 +7,7 @@
 
 #include "keel/graph/autodiff/gradient.h"
 #include "keel/graph/control/control_flow.h"
+#include "keel/graph/ir/placement.h"
 #include "keel/graph/ir/text.h"
 #include "keel/graph/ir/verify.h"
 #include "keel/graph/passes/passes.h"
@@ -424,6 +425,38 @@ TEST_CASE("a recurrent model trains in a sunk step as unrolled") {
       CAPTURE(name_of_way(way));
       check_equal({losses(name, {}, way)}, {expected}, 1e-4);
     }
+  }
+}
+
+// The host copies all of a stack to write a row, so that a loop of n turns would take n * n.
+TEST_CASE(
+    "control gradient: stacks of turns on the host lie there only where devices lack the dtype") {
+  for (const DType dtype : {f32, f64}) {
+    Graph g;
+    const Value x = g.input("x", dtype, {5});
+    const Values loop = while_loop(
+        {x}, [](const Values& v) { return less(sum(v[0]), -1e30); },
+        [&](const Values& v) {
+          const HostScope host(v[0].graph());
+          return Values{sin(v[0]) * v[0]};
+        },
+        {.trip_count = 7});
+    const std::unique_ptr<Graph> expanded = specialise({.graph = &g,
+                                                        .fetches = gradients(sum(loop[0]), {x}),
+                                                        .update = {},
+                                                        .input_types = {{"x", x.type()}}});
+    int64_t on_host = 0, on_device = 0;
+    const std::function<void(const Graph&)> count = [&](const Graph& graph) {
+      for (const Node& node : graph.nodes()) {
+        if (node.op_name() == "scatter_add" || node.op_name() == "gather")
+          ++(is_on_host(node) ? on_host : on_device);
+        for (const auto& body : node.bodies()) count(*body);
+      }
+    };
+    count(*expanded);
+    CAPTURE(std::string(name_of(dtype)));
+    CHECK((dtype == f64 ? on_host : on_device) > 1);
+    CHECK((dtype == f64 ? on_device : on_host) == 0);
   }
 }
 
