@@ -44,8 +44,9 @@ TEST_CASE("layers refuse a wrong epsilon in their own names and make no state") 
         {"rms norm net: ", error_of([&] { RmsNorm(at, 4, epsilon); })},
         {"batch norm net: ", error_of([&] { BatchNorm(at, 4, {.epsilon = epsilon}); })},
         {"group norm net: ", error_of([&] { GroupNorm(at, 2, 4, {.epsilon = epsilon}); })}};
-    for (const auto& [name, error] : errors) {
-      CHECK_MESSAGE(error.starts_with(name + std::string(wrong.message)), error);
+    for (const auto& named : errors) {
+      const std::string& error = named.second;
+      CHECK_MESSAGE(error.starts_with(named.first + std::string(wrong.message)), error);
       CHECK_MESSAGE(contains(error, "test_epsilon_of_norms.cpp:"), error);
     }
     CHECK_NOTHROW(LayerNorm(at, 4));  // no name is taken

@@ -85,7 +85,7 @@ WinogradTerms::Inside WinogradTerms::inside(const WindowRows::Axis& axis, int64_
 
 void WinogradTerms::clear(const uint8_t* bits, int64_t tap, const WinogradChannels& channels,
                           float* values, uint8_t* scratch) const {
-  const auto& [down, across] = windows_.axes;
+  const WindowRows::Axis &down = windows_.axes[0], &across = windows_.axes[1];
   const int64_t tap_down = tap / across.taps, tap_across = tap % across.taps;
   const Inside lines = inside(down, tap_down), line = inside(across, tap_across);
   vector::CommonMarks call;

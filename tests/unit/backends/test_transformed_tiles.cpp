@@ -503,8 +503,8 @@ TEST_CASE("transformed tiles: common marks are found in all columns on every hos
   for (const vector::HostIsa isa : vector::available_host_isas()) {
     vector::select_host_isa(vector::name_of(isa));
     const auto find = vector::find_common_marks();
-    for (const size_t columns : {1, 15, 64, 70, 127, 128, 129, 200, 256, 300}) {
-      for (const size_t rows : {1, 4, 8, 13}) {
+    for (const size_t columns : std::vector<size_t>{1, 15, 64, 70, 127, 128, 129, 200, 256, 300}) {
+      for (const size_t rows : std::vector<size_t>{1, 4, 8, 13}) {
         const size_t lines = 3, count = 5, behind = vector::kMarksBehind;
         std::vector<uint8_t> left(lines * count * rows), right(lines * count * columns + behind);
         const int64_t most = draws.integer(1, 30);
