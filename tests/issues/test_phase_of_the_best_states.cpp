@@ -12,6 +12,7 @@
 
 #include "support/temp_folder.h"
 #include "unit/runtime_for_tests.h"
+#include "unit/sine_rows_for_tests.h"
 
 TEST_SUITE_BEGIN("loop");
 
@@ -21,18 +22,6 @@ using namespace keel;
 using namespace keel::testing;
 using keel_test::TempFolder;
 
-std::shared_ptr<NumberFeeder> rows(const Device& on) {
-  auto feeder = std::make_shared<NumberFeeder>(
-      on, ElementSpec{{{"x", {f32, {8, 12}}}}}, [](int64_t i, const std::vector<void*>& fields) {
-        auto* x = static_cast<float*>(fields[0]);
-        for (int64_t k = 0; k < 96; ++k)
-          x[k] = static_cast<float>(std::sin(0.37 * static_cast<double>(i * 96 + k)));
-        return true;
-      });
-  feeder->open({});
-  return feeder;
-}
-
 // The first half of all steps is fast, or, with a final loss that any is better than, the first.
 struct Training {
   explicit Training(int64_t total_step, AccelerateTrigger trigger = AccelerateTrigger::kStep)
@@ -40,7 +29,7 @@ struct Training {
         trainer(session,
                 {.update = sgd(0.05, {.momentum = 0.9}).minimize(loss),
                  .fetches = {loss},
-                 .source = rows(session.device())},
+                 .source = sine_rows(session.device())},
                 AcceleratedTraining{
                     .mode = {.trigger = trigger,
                              .ratio = trigger == AccelerateTrigger::kStep ? 0.5 : 1.25},

@@ -12,6 +12,7 @@
 #include "keel/keel.h"
 
 #include "runtime_for_tests.h"
+#include "sine_rows_for_tests.h"
 #include "support/temp_folder.h"
 
 TEST_SUITE_BEGIN("loop");
@@ -26,18 +27,6 @@ Precision of_mode(const char* name) {
   Precision p;
   p.mode = name;
   return p;
-}
-
-std::shared_ptr<NumberFeeder> rows(const Device& on) {
-  auto feeder = std::make_shared<NumberFeeder>(
-      on, ElementSpec{{{"x", {f32, {8, 12}}}}}, [](int64_t i, const std::vector<void*>& fields) {
-        auto* x = static_cast<float*>(fields[0]);
-        for (int64_t k = 0; k < 96; ++k)
-          x[k] = static_cast<float>(std::sin(0.37 * static_cast<double>(i * 96 + k)));
-        return true;
-      });
-  feeder->open({});
-  return feeder;
 }
 
 struct Model {
@@ -71,7 +60,7 @@ Trained train(int64_t steps, int64_t loop_size, const std::optional<AccelerateTr
     accelerate->tell.loss = m.loss;
   }
   Trainer trainer(session,
-                  {.update = m.update, .fetches = {m.loss}, .source = rows(session.device())},
+                  {.update = m.update, .fetches = {m.loss}, .source = sine_rows(session.device())},
                   accelerate);
   Trained result;
   result.report = trainer.fit({.steps = steps,
@@ -92,8 +81,8 @@ Trained by_hand(int64_t fast_steps, int64_t steps, const char* fast_mode) {
   for (const bool fast : {true, false}) {
     Model m;
     Session session(m.graph, device("npu"), {.precision = fast ? of_mode(fast_mode) : Precision()});
-    Trainer trainer(session,
-                    {.update = m.update, .fetches = {m.loss}, .source = rows(session.device())});
+    Trainer trainer(
+        session, {.update = m.update, .fetches = {m.loss}, .source = sine_rows(session.device())});
     if (!fast) trainer.resume(file);
     trainer.fit({.steps = fast ? fast_steps : steps - fast_steps,
                  .on_step = [&](int64_t, std::span<const double> values, uint32_t) {
@@ -178,7 +167,7 @@ TEST_CASE("TellMeStepOrLoss: a loss of exactly 0 ends the fast phase") {
   Session session(g, device("npu"));
   Trainer trainer(
       session,
-      {.update = Update{{{w, w + 0.0f}}}, .fetches = {loss}, .source = rows(session.device())},
+      {.update = Update{{{w, w + 0.0f}}}, .fetches = {loss}, .source = sine_rows(session.device())},
       AcceleratedTraining{.mode = mode_of("fast|loss"), .tell = {.loss = loss, .final_loss = 0.0}});
   CHECK(trainer.fit({.steps = 5}).switched_at == 1);
 }
@@ -189,10 +178,10 @@ TEST_CASE("accelerate_train_mode: a saved file holds where the loss ended the fa
   const auto run = [&](bool resumed) {
     Model m;
     Session session(m.graph, device("npu"));
-    Trainer trainer(session,
-                    {.update = m.update, .fetches = {m.loss}, .source = rows(session.device())},
-                    AcceleratedTraining{.mode = mode_of("fast|loss"),
-                                        .tell = {.loss = m.loss, .final_loss = 1e9}});
+    Trainer trainer(
+        session, {.update = m.update, .fetches = {m.loss}, .source = sine_rows(session.device())},
+        AcceleratedTraining{.mode = mode_of("fast|loss"),
+                            .tell = {.loss = m.loss, .final_loss = 1e9}});
     if (resumed) trainer.resume(file);
     const TrainReport report = trainer.fit({.steps = 5});
     if (!resumed) trainer.save(file);
@@ -210,11 +199,11 @@ TEST_CASE("accelerate_train_mode: a training that is resumed goes on in its phas
   const auto run = [&](int64_t until, bool resumed, std::optional<int64_t> switched_at) {
     Model m;
     Session session(m.graph, device("npu"));
-    Trainer trainer(session,
-                    {.update = m.update, .fetches = {m.loss}, .source = rows(session.device())},
-                    AcceleratedTraining{.mode = mode_of("fast|step|0.5"),
-                                        .tell = {.total_step = 40},
-                                        .switched_at = switched_at});
+    Trainer trainer(
+        session, {.update = m.update, .fetches = {m.loss}, .source = sine_rows(session.device())},
+        AcceleratedTraining{.mode = mode_of("fast|step|0.5"),
+                            .tell = {.total_step = 40},
+                            .switched_at = switched_at});
     if (resumed) trainer.resume(file);
     const TrainReport report = trainer.fit({.steps = until - session.step(), .loop_size = 7});
     trainer.save(file);
@@ -258,7 +247,7 @@ TEST_CASE("TellMeStepOrLoss: STEP_NOW counts from the first of several fits") {
   Model m;
   Session session(m.graph, device("npu"));
   Trainer trainer(session,
-                  {.update = m.update, .fetches = {m.loss}, .source = rows(session.device())},
+                  {.update = m.update, .fetches = {m.loss}, .source = sine_rows(session.device())},
                   AcceleratedTraining{.mode = mode_of("fast|step|0.9")});
   // Steps 11 to 45 of the job's 50 are fast.
   CHECK(trainer.fit({.steps = 20, .loop_size = 7}).fast_steps == 20);
