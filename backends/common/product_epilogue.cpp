@@ -67,6 +67,7 @@ ProductEpilogue::ProductEpilogue(const AnchoredNode& product, const InstructionL
   if (elementwise.graph != nullptr) program_.emplace(*elementwise.graph, lookup);
   add_rows(product.row_wise(), numbers, make_row_op);
   if (product.row_wise().empty()) find_in_place(product);
+  find_wide(product);
 }
 
 // Groups those with the same operand, which are done together as far as the backend has that.
@@ -99,6 +100,28 @@ void ProductEpilogue::find_in_place(const AnchoredNode& product) {
     const size_t input = product.epilogue_inputs()[pair.input - 1];
     const bool is_operand = std::find(operands.begin(), operands.end(), input) != operands.end();
     if (!is_operand) in_place_.push_back({pair.output, input});
+  }
+}
+
+void ProductEpilogue::find_wide(const AnchoredNode& product) {
+  const Node& node = product.node();
+  const int64_t elements = product.anchor().type().shape.num_elements();
+  const auto add = [&](const Type& type, size_t argument, PrefetchList::Use use) {
+    if (type.shape.num_elements() != elements) return;
+    wide_.push_back({argument, static_cast<size_t>(columns_) * size_of(type.dtype), use});
+  };
+  for (const size_t i : product.epilogue_inputs())
+    add(node.input(i).type(), i, PrefetchList::Use::kRead);
+  for (size_t i = 0; i < node.types().size(); ++i)
+    add(node.type(i), node.inputs().size() + i, PrefetchList::Use::kWrite);
+}
+
+void ProductEpilogue::add_ahead(void* const* args, int64_t row, int64_t rows,
+                                PrefetchList& ahead) const {
+  for (const Wide& wide : wide_) {
+    ahead.add(
+        static_cast<const char*>(args[wide.argument]) + static_cast<size_t>(row) * wide.row_bytes,
+        static_cast<size_t>(rows) * wide.row_bytes, wide.use);
   }
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "keel/backends/common/anchored_node.h"
+#include "keel/backends/common/prefetch.h"
 #include "keel/backends/common/row_op.h"
 #include "keel/backends/common/tile_program.h"
 
@@ -37,6 +38,10 @@ class ProductEpilogue {
   // Returns what that scratch has for a piece of so many rows; it is aligned to 64 bytes.
   size_t scratch_bytes(size_t rows) const;
 
+  // Adds what run() reads and writes for `rows` rows of the matrix from `row` on, of what has an
+  // element for each of the product's.
+  void add_ahead(void* const* args, int64_t row, int64_t rows, PrefetchList& ahead) const;
+
   // Returns the pairs for the kernel's plan. Operands of the product are read until the last block
   // is done, so there is no pair for these.
   const std::vector<KernelPlan::InPlace>& in_place() const noexcept { return in_place_; }
@@ -53,11 +58,18 @@ class ProductEpilogue {
     size_t row_bytes = 0;
   };
 
+  // An argument of the kernel that has an element for each of the product's.
+  struct Wide {
+    size_t argument = 0, row_bytes = 0;
+    PrefetchList::Use use = PrefetchList::Use::kRead;
+  };
+
   using Numbers = std::unordered_map<Value, size_t, ValueHash>;
 
   void add_rows(const std::vector<const Node*>& nodes, const Numbers& numbers,
                 const RowOpFactory& make_row_op);
   void find_in_place(const AnchoredNode& product);
+  void find_wide(const AnchoredNode& product);
   uint32_t run_rows(void** args, const TileRectangle& piece, int64_t stride) const;
 
   // Arguments are numbered: the body's inputs, the product first, then what the element-wise ops
@@ -65,6 +77,7 @@ class ProductEpilogue {
   std::vector<Place> places_;
   std::optional<TileProgram> program_;  // none where only row-wise ops follow the product
   std::vector<Rows> rows_;
+  std::vector<Wide> wide_;
   int64_t columns_;
   bool columns_are_rows_;  // of the program's iteration shape
   size_t element_size_;    // of the product

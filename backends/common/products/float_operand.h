@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "keel/backends/common/anchored_node.h"
+#include "keel/backends/common/prefetch.h"
 #include "keel/backends/common/vector_call.h"
 #include "keel/core/base/dtype.h"
 #include "keel/core/device/backend.h"
@@ -32,6 +33,12 @@ class FloatOperand {
   // Returns the operand of a kernel's arguments from its element `first` on.
   const void* at(void* const* args, int64_t first) const {
     return static_cast<const char*>(args[argument_]) + static_cast<size_t>(first) * element_size_;
+  }
+  // Adds elements [first, end) of what at() returned to those that are wanted soon.
+  void add_ahead(const void* from, int64_t first, int64_t end, PrefetchList& ahead) const {
+    if (first >= end) return;
+    ahead.add(static_cast<const char*>(from) + static_cast<size_t>(first) * element_size_,
+              static_cast<size_t>(end - first) * element_size_, PrefetchList::Use::kRead);
   }
   // Returns `count` elements from number `first` of those at `from`, which at() returned: where
   // they are, or else in `to`.

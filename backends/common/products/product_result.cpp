@@ -40,6 +40,14 @@ size_t ProductResult::scratch_bytes(int64_t rows) const {
          align_up(epilogue_->scratch_bytes(static_cast<size_t>(rows)), kAligned);
 }
 
+void ProductResult::add_ahead(void* const* args, int64_t row, int64_t rows,
+                              PrefetchList& ahead) const {
+  if (epilogue_) return epilogue_->add_ahead(args, row, rows, ahead);
+  const size_t row_bytes = static_cast<size_t>(columns_) * element_size_;
+  ahead.add(static_cast<const char*>(args[output_]) + static_cast<size_t>(row) * row_bytes,
+            static_cast<size_t>(rows) * row_bytes, PrefetchList::Use::kWrite);
+}
+
 uint32_t ProductResult::finish(void* const* args, float* sums, const TileRectangle& where,
                                void* scratch) const {
   uint32_t status = 0;

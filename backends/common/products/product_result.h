@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "keel/backends/common/anchored_node.h"
+#include "keel/backends/common/prefetch.h"
 #include "keel/backends/common/product_epilogue.h"
 #include "keel/backends/common/tile_program.h"
 #include "keel/backends/common/vector_call.h"
@@ -30,6 +31,8 @@ class ProductResult {
   // Returns the scratch of finish() for so many rows: a multiple of 64 bytes, and aligned so.
   size_t scratch_bytes(int64_t rows) const;
 
+  // Adds what finish() reads and writes for so many rows, or the output where sums are the result.
+  void add_ahead(void* const* args, int64_t row, int64_t rows, PrefetchList& ahead) const;
   // Takes whole rows of sums, one behind the other, to the outputs among `args`. Returns the status
   // bits raised. REQUIRES that the result is not just the sums.
   uint32_t finish(void* const* args, float* sums, const TileRectangle& where, void* scratch) const;

@@ -67,8 +67,11 @@ class WinogradKernel final : public Kernel {
     char* scratch = workspace(args) + kernels_.bytes() + static_cast<size_t>(block) * scratch_;
     if (phase == 0) return prepare(args, block, scratch);
     uint32_t status = 0;
-    for (int64_t i = pieces_ * block / blocks_; i < pieces_ * (block + 1) / blocks_; ++i)
-      status |= compute(args, piece(i), scratch);
+    const int64_t end = pieces_ * (block + 1) / blocks_;
+    for (int64_t i = pieces_ * block / blocks_; i < end; ++i) {
+      const Piece next = i + 1 < end ? piece(i + 1) : Piece{0, 0};
+      status |= compute(args, piece(i), next, scratch);
+    }
     if (reports_status()) raise_float_status(args[workspace_at_ + 1], status);
   }
 
@@ -150,7 +153,20 @@ class WinogradKernel final : public Kernel {
     }
   }
 
-  uint32_t compute(void* const* args, const Piece& piece, char* scratch) const {
+  // What the piece's results go to, and what the next piece begins with, come from memory while the
+  // points are multiplied.
+  PrefetchList ahead_of(void* const* args, const WinogradTiles::Rows& rows,
+                        const Piece& next) const {
+    PrefetchList ahead;
+    result_.add_ahead(args, rows.first, rows.count, ahead);
+    if (next.begin == next.end) return ahead;
+    tiles_.add_ahead(images_, images_.at(args, matrices_.batch[0].a), next, ahead);
+    return ahead;
+  }
+
+  // `next` is what this block goes on with; empty at its end.
+  uint32_t compute(void* const* args, const Piece& piece, const Piece& next, char* scratch) const {
+    const WinogradTiles::Rows rows = tiles_.rows_of(piece);
     auto* input = reinterpret_cast<float*>(scratch);
     auto* sums = reinterpret_cast<float*>(scratch + input_bytes());
     tiles_.bring_images(images_, images_.at(args, matrices_.batch[0].a), piece, input_, input,
@@ -169,18 +185,17 @@ class WinogradKernel final : public Kernel {
                .m = static_cast<size_t>(tiles_.count(piece)),
                .n = static_cast<size_t>(form_.columns),
                .k = static_cast<size_t>(form_.channels),
-               .adds = false});
-    const int64_t row = tiles_.pixels_of(piece.begin).first;
-    const WinogradTiles::Pixels last = tiles_.pixels_of(piece.end - 1);
-    const int64_t rows = last.first + last.rows * form_.windows.axes[1].windows - row;
+               .adds = false,
+               .ahead = ahead_of(args, rows, next)});
     if (result_.is_sums()) {
-      take_back(sums, piece, output(args) + row * form_.columns, row);
+      take_back(sums, piece, output(args) + rows.first * form_.columns, rows.first);
       return 0;
     }
     char* behind = reinterpret_cast<char*>(sums) + sums_.bytes();
     auto* values = reinterpret_cast<float*>(behind);
-    take_back(sums, piece, values, row);
-    return result_.finish(args, values, {row, rows, 0, form_.columns}, behind + values_);
+    take_back(sums, piece, values, rows.first);
+    return result_.finish(args, values, {rows.first, rows.count, 0, form_.columns},
+                          behind + values_);
   }
 
   // Points become results; `to` begins with pixel `first` of all.
@@ -197,7 +212,7 @@ class WinogradKernel final : public Kernel {
     }
   }
 
-  static constexpr int64_t kPieceBytes = int64_t{384} << 10, kLeastTiles = 32;
+  static constexpr int64_t kPieceBytes = int64_t{128} << 10, kLeastTiles = 24;
 
   const WinogradTiles tiles_;
   const WinogradForm& form_;

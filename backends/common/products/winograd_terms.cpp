@@ -38,6 +38,8 @@ size_t WinogradTerms::scratch_bytes() const {
   return static_cast<size_t>(most_channels_) * met_row();
 }
 
+int64_t WinogradTerms::group_of(int64_t image) { return image / kImagesOfAByte; }
+
 size_t WinogradTerms::bring_bytes() {
   return static_cast<size_t>(kImagesOfAByte * kBroughtAtOnce) * sizeof(float);
 }

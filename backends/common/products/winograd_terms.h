@@ -38,6 +38,7 @@ class WinogradTerms {
   size_t scratch_bytes() const;
 
   int64_t groups() const { return groups_; }  // of images
+  static int64_t group_of(int64_t image);
   // Makes the bits of a group. `images` and `upstream` begin with the part's first image;
   // `scratch` has bring_bytes() for operands of 16 bits.
   void bring(const Elements& images, const Elements& upstream, int64_t group, uint8_t* bits,

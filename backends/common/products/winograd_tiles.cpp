@@ -88,6 +88,27 @@ void WinogradTiles::bring_images(const FloatOperand& images, const void* from, c
   }
 }
 
+WinogradTiles::Rows WinogradTiles::rows_of(const Piece& piece) const {
+  const int64_t first = pixels_of(piece.begin).first;
+  const Pixels last = pixels_of(piece.end - 1);
+  return {first, last.first + last.rows * form_.windows.axes[1].windows - first};
+}
+
+int64_t WinogradTiles::place_under(int64_t line, int64_t row) const {
+  const WindowRows::Axis& down = form_.windows.axes[0];
+  const int64_t y = down.first + line % form_.tiles[0] * form_.outputs[0] + row;
+  return line / form_.tiles[0] * form_.windows.image_pitch +
+         std::clamp<int64_t>(y, 0, down.size) * down.pitch;
+}
+
+void WinogradTiles::add_ahead(const FloatOperand& images, const void* from, const Piece& piece,
+                              PrefetchList& ahead) const {
+  const int64_t rows = form_.points(0);
+  int64_t begin = place_under(piece.begin, 0);
+  if (piece.begin > 0) begin = std::max(begin, place_under(piece.begin - 1, rows));
+  images.add_ahead(from, begin, place_under(piece.end - 1, rows), ahead);
+}
+
 WinogradTiles::Pixels WinogradTiles::pixels_of(int64_t line) const {
   const auto& [down, across] = form_.windows.axes;
   const int64_t y = line % form_.tiles[0] * form_.outputs[0];

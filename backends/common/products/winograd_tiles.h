@@ -41,6 +41,11 @@ class WinogradTiles {
     int64_t first, rows;
   };
 
+  // Rows of C, or of dy, which are pixels in their order.
+  struct Rows {
+    int64_t first, count;
+  };
+
   explicit WinogradTiles(WinogradForm form);
 
   const WinogradForm& form() const { return form_; }
@@ -60,6 +65,10 @@ class WinogradTiles {
   // as they lie in memory.
   size_t line_bytes(const FloatOperand& images) const;
   Pixels pixels_of(int64_t line) const;
+  Rows rows_of(const Piece& piece) const;
+  // Adds the elements that the piece needs and the one before it does not.
+  void add_ahead(const FloatOperand& images, const void* from, const Piece& piece,
+                 PrefetchList& ahead) const;
 
   // Patches whose elements are points, the first one's at `first`.
   template <class T>
@@ -82,6 +91,9 @@ class WinogradTiles {
   }
 
  private:
+  // Returns where row `row` of the images under a line of tiles begins; in the padding, where the
+  // image begins or ends.
+  int64_t place_under(int64_t line, int64_t row) const;
   // Elements from the first of a line of the images to behind its last.
   int64_t line_elements() const;
 

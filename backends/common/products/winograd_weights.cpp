@@ -64,14 +64,7 @@ class WinogradWeights final : public Kernel {
   void run(void* const* args, int phase, int block) const override {
     char* scratch =
         workspace(args) + workspace_bytes() - static_cast<size_t>(blocks_ - block) * scratch_;
-    if (phase == 0) {
-      const int64_t groups = form_.parts * terms_.groups(), sums = form_.parts * shares_;
-      for (int64_t i = groups * block / blocks_; i < groups * (block + 1) / blocks_; ++i)
-        bring_terms(args, i / terms_.groups(), i % terms_.groups(), brought(scratch));
-      for (int64_t i = sums * block / blocks_; i < sums * (block + 1) / blocks_; ++i)
-        sum_share(args, i / shares_, i % shares_, scratch);
-      return;
-    }
+    if (phase == 0) return sum_shares(args, block, scratch);
     uint32_t status = 0;
     const int64_t end = form_.channels * (block + 1) / blocks_;
     for (int64_t c = form_.channels * block / blocks_; c < end; c += kChannelsAtOnce)
@@ -134,6 +127,24 @@ class WinogradWeights final : public Kernel {
     return reinterpret_cast<float*>(scratch + input_.bytes() + upstream_.bytes());
   }
 
+  // The block's part of the shares and of the terms. The terms of a share's images are brought just
+  // before it, so that it finds the elements in a cache.
+  void sum_shares(void* const* args, int block, char* scratch) const {
+    const int64_t groups = form_.parts * terms_.groups(), sums = form_.parts * shares_;
+    const int64_t end_of_groups = groups * (block + 1) / blocks_;
+    int64_t group = groups * block / blocks_;
+    const auto bring_until = [&](int64_t end) {
+      for (; group < std::min(end, end_of_groups); ++group)
+        bring_terms(args, group / terms_.groups(), group % terms_.groups(), brought(scratch));
+    };
+    for (int64_t i = sums * block / blocks_; i < sums * (block + 1) / blocks_; ++i) {
+      const int64_t last_line = form_.lines() * (i % shares_ + 1) / shares_ - 1;
+      bring_until(i / shares_ * terms_.groups() + terms_.group_of(last_line / form_.tiles[0]) + 1);
+      sum_share(args, i / shares_, i % shares_, scratch);
+    }
+    bring_until(end_of_groups);
+  }
+
   void bring_terms(void* const* args, int64_t part, int64_t group, float* scratch) const {
     terms_.bring(images(args, part), upstream(args, part), group, terms(args, part), scratch);
   }
@@ -142,13 +153,14 @@ class WinogradWeights final : public Kernel {
     auto* input = reinterpret_cast<float*>(scratch);
     auto* slopes = reinterpret_cast<float*>(scratch + input_.bytes());
     float* const lines = brought(scratch);
-    const WinogradTerms::Elements from = images(args, part);
+    const WinogradTerms::Elements from = images(args, part), dy = upstream(args, part);
     const int64_t first = form_.lines() * number / shares_;
     const int64_t end = form_.lines() * (number + 1) / shares_;
     for (int64_t line = first; line < end; line += lines_of_piece_) {
       const Piece piece{line, std::min(line + lines_of_piece_, end)};
       tiles_.bring_images(from.operand, from.from, piece, input_, input, lines);
-      bring_upstream(upstream(args, part).from, piece, slopes, lines + lines_ / sizeof(float));
+      bring_upstream(dy.from, piece, slopes, lines + lines_ / sizeof(float));
+      const Piece next{piece.end, std::min(piece.end + lines_of_piece_, end)};
       multiply_({.points = input_.points,
                  .a = input,
                  .a_point = input_.point,
@@ -163,8 +175,22 @@ class WinogradWeights final : public Kernel {
                  .m = static_cast<size_t>(form_.channels),
                  .n = static_cast<size_t>(form_.columns),
                  .k = static_cast<size_t>(tiles_.count(piece)),
-                 .adds = line != first});
+                 .adds = line != first,
+                 .ahead = ahead_of(from, dy, next)});
     }
+  }
+
+  // What a piece begins with comes from memory while the points of the one before it are
+  // multiplied.
+  PrefetchList ahead_of(const WinogradTerms::Elements& images, const WinogradTerms::Elements& dy,
+                        const Piece& piece) const {
+    PrefetchList ahead;
+    if (piece.begin >= piece.end) return ahead;
+    tiles_.add_ahead(images.operand, images.from, piece, ahead);
+    const WinogradTiles::Rows rows = tiles_.rows_of(piece);
+    dy.operand.add_ahead(dy.from, rows.first * form_.columns,
+                         (rows.first + rows.count) * form_.columns, ahead);
+    return ahead;
   }
 
   void bring_upstream(const void* dy, const Piece& piece, float* to, float* lines) const {
@@ -253,7 +279,7 @@ class WinogradWeights final : public Kernel {
     add_(call);
   }
 
-  static constexpr int64_t kTilesOfAPiece = 48, kChannelsAtOnce = 8, kMostShares = 16;
+  static constexpr int64_t kTilesOfAPiece = 24, kChannelsAtOnce = 8, kMostShares = 16;
   static constexpr int64_t kBytesOfShares = int64_t{8} << 20;  // of a part
 
   const WinogradTiles tiles_;

@@ -274,6 +274,7 @@ void multiply_points(const PointProducts& call) {
   static_assert(kProductColumns % hn::MaxLanes(hn::ScalableTag<float>()) == 0);
   const size_t columns = (call.n + kProductColumns - 1) / kProductColumns * kProductColumns;
   for (size_t i = 0; i < call.points; ++i) {
+    call.ahead.bring(i, call.points);
     const SmallProduct product{.a = call.a + i * call.a_point,
                                .a_row = call.a_row,
                                .a_step = call.a_step,

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "keel/backends/common/prefetch.h"
 #include "keel/core/base/export.h"
 #include "keel/ops/products/winograd.h"
 
@@ -52,6 +53,7 @@ struct PointProducts {
   size_t c_point = 0, c_row = 0;
   size_t m = 0, n = 0, k = 0;
   bool adds = false;
+  PrefetchList ahead;  // brought meanwhile, a share with each point
 };
 using PointProductsInstruction = void (*)(const PointProducts& call);
 KEEL_API PointProductsInstruction find_point_products();
