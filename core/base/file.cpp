@@ -25,8 +25,12 @@ std::string reason(int code) { return std::generic_category().message(code); }
   throw Error({.op = path, .message = action + ": " + reason(code)});
 }
 
-[[noreturn]] void throw_not_regular(const std::string& path) {
-  throw Error({.op = path, .expected = "a regular file", .got = "a folder, device or pipe"});
+[[noreturn]] void throw_not_regular(const std::string& path, mode_t mode) {
+  const char* got = S_ISDIR(mode)    ? "a folder"
+                    : S_ISFIFO(mode) ? "a pipe"
+                    : S_ISSOCK(mode) ? "a socket"
+                                     : "a device";
+  throw Error({.op = path, .expected = "a regular file", .got = got});
 }
 
 // Repeats a system call that a signal has interrupted.
@@ -73,9 +77,12 @@ int sync_folder(const std::string& path) {
   return code == EINVAL ? 0 : code;
 }
 
-// Returns the file that a write to `path` changes: the end of its symbolic links.
+// Returns the file that a write to `path` changes: the end of its symbolic links. Those of pipes in
+// /proc, as /dev/stdout may be, end at no path.
 std::string resolve(const std::string& path) {
   struct stat status {};
+  if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
+    throw_not_regular(path, status.st_mode);
   if (::lstat(path.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) return path;
   const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr),
                                                          &std::free);
@@ -108,7 +115,7 @@ AtomicFile::AtomicFile(const std::string& path) : path_(path), target_(resolve(p
   const bool exists = ::stat(target_.c_str(), &status) == 0;
   // The temporary file has a short name.
   if (!exists && errno == ENAMETOOLONG) throw_file_error(path_, "cannot write", errno);
-  if (exists && !S_ISREG(status.st_mode)) throw_not_regular(path_);
+  if (exists && !S_ISREG(status.st_mode)) throw_not_regular(path_, status.st_mode);
   TemporaryFile file = make_temporary_file(target_, folder_of(target_));
   if (file.descriptor < 0) throw_file_error(path_, "cannot write", errno);
   descriptor_ = file.descriptor;
@@ -209,7 +216,7 @@ InputFile::InputFile(const std::string& path) : path_(path) {
   }
   ::close(descriptor_);
   if (!known) throw_file_error(path, "cannot read", code);
-  throw_not_regular(path);
+  throw_not_regular(path, status.st_mode);
 }
 
 InputFile::~InputFile() { ::close(descriptor_); }

@@ -6,14 +6,16 @@
 #include <utility>
 
 #include "keel/core/base/error.h"
+#include "keel/core/group/group_agreement.h"
 
 namespace keel {
 namespace {
 
-Error others_failed() {
-  return Error({.op = "loop",
-                .message = "another party of it failed or is gone",
-                .fix = "see that party's own error"});
+[[noreturn]] void throw_others_failed(const LoopAgreement* agreement) {
+  if (const std::optional<RankLost> lost = loss_among(agreement)) throw RankLost(*lost);
+  throw Error({.op = "loop",
+               .message = "another party of it failed or is gone",
+               .fix = "see that party's own error"});
 }
 
 // Holds what the parties of one process share.
@@ -122,7 +124,7 @@ bool LoopParty::leaves(LoopVote own) {
   if (verdict_ == LoopVote::kGoOn) return false;
   left_ = true;
   with_others_ = verdict_ != own;
-  if (verdict_ == LoopVote::kFailed) throw others_failed();
+  if (verdict_ == LoopVote::kFailed) throw_others_failed(agreement_);
   return true;
 }
 
@@ -132,7 +134,7 @@ void LoopParty::fail() noexcept {
 }
 
 void AbortContext::require_own_stop() const {
-  if (agreement_ != nullptr) throw others_failed();
+  if (agreement_ != nullptr) throw_others_failed(agreement_);
 }
 
 }  // namespace keel

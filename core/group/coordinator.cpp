@@ -46,7 +46,8 @@ struct Connection {
   Channel channel;
   int rank;  // -1: it has not said yet
   bool joined = false;
-  bool left = false;
+  bool left = false;        // it sends and takes nothing any more
+  bool said_leave = false;  // and has said so itself
   Deadline deadline = steady_clock::now() + kPatienceWithStrangers;
 };
 
@@ -78,6 +79,14 @@ class Coordinator::Table {
     wake();
   }
 
+  void note_end(int rank, const std::string& how) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      ended_processes_.emplace_back(rank, how);
+    }
+    wake();
+  }
+
  private:
   void wake() {
     const uint64_t one = 1;
@@ -102,6 +111,7 @@ class Coordinator::Table {
       drop_strangers();
       look_at_time();
       obey();
+      judge_ended_processes();
       if (last) return;
     }
   }
@@ -159,7 +169,7 @@ class Coordinator::Table {
             (*here)["at"].text(),
             (*here)["collective"].integer(0, std::numeric_limits<int64_t>::max())};
     } else if (message.find("leave")) {
-      connection.left = true;
+      connection.left = connection.said_leave = true;
     } else if (message.find("put") && connection.joined) {
       tell_all(json);
     } else if (!connection.joined) {
@@ -283,6 +293,29 @@ class Coordinator::Table {
     if (why) end(*why);
   }
 
+  // All that such a process has sent is there, but may not have been read yet.
+  void judge_ended_processes() {
+    std::vector<std::pair<int, std::string>> processes;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      processes.swap(ended_processes_);
+    }
+    if (processes.empty()) return;
+    while (listening_.open() && is_readable(listening_.number())) accept_one();
+    for (const auto& connection : connections_) {
+      while (!connection->left && is_readable(connection->channel.number())) serve(*connection);
+    }
+    for (const auto& [rank, how] : processes) {
+      const auto is_its_own = [number = rank](const auto& c) { return c->rank == number; };
+      const auto own = std::find_if(connections_.begin(), connections_.end(), is_its_own);
+      if (own == connections_.end() || !(*own)->said_leave) end(how);
+    }
+  }
+  static bool is_readable(int socket) {
+    pollfd entry{socket, POLLIN, 0};
+    return poll(&entry, 1, 0) > 0;
+  }
+
   void end(const std::string& why) {
     if (ended_) return;
     ended_ = why;
@@ -304,6 +337,7 @@ class Coordinator::Table {
 
   std::mutex mutex_;
   std::optional<std::string> asked_;
+  std::vector<std::pair<int, std::string>> ended_processes_;  // ranks, and how
   std::atomic<bool> ending_{false};
   std::thread thread_;
 };
@@ -318,5 +352,6 @@ Coordinator::Coordinator(const CoordinatorOptions& options, const std::string& a
 Coordinator::~Coordinator() = default;
 
 void Coordinator::abort(const std::string& why) { table_->abort(why); }
+void Coordinator::note_end(int rank, const std::string& how) { table_->note_end(rank, how); }
 
 }  // namespace keel

@@ -42,6 +42,9 @@ class KEEL_API Coordinator {
 
   // Ends the calls of all ranks with this reason; only the first one counts.
   void abort(const std::string& why);
+  // Takes note that a rank's process has ended, as `how` says: unless the rank had left, that is a
+  // reason to end the calls of the others.
+  void note_end(int rank, const std::string& how);
 
  private:
   class Table;

@@ -1,6 +1,8 @@
 #include "keel/core/group/group_agreement.h"
 
 #include <exception>
+#include <string>
+#include <string_view>
 #include <utility>
 
 namespace keel {
@@ -46,15 +48,31 @@ class GroupAgreement final : public LoopAgreement {
   std::unique_ptr<Reduction> votes_;
 };
 
+std::string loss_of(const LoopAgreement* agreement) {
+  const Group* group = group_of(agreement);
+  return group == nullptr ? "" : group->loss();
+}
+
 }  // namespace
 
 std::shared_ptr<LoopAgreement> make_group_agreement(std::shared_ptr<Group> group) {
   return std::make_shared<GroupAgreement>(std::move(group));
 }
 
-Group* group_of(LoopAgreement* agreement) noexcept {
+Group* group_of(const LoopAgreement* agreement) noexcept {
   const auto* of_ranks = dynamic_cast<const GroupAgreement*>(agreement);
   return of_ranks == nullptr ? nullptr : &of_ranks->group();
+}
+
+std::optional<RankLost> loss_among(const LoopAgreement* agreement) {
+  const std::string loss = loss_of(agreement);
+  if (loss.empty()) return std::nullopt;
+  return group_of(agreement)->ended_by(loss);
+}
+
+bool tells_of_loss(const LoopAgreement* agreement, const Error& error) {
+  const std::string loss = loss_of(agreement);
+  return !loss.empty() && std::string_view(error.what()).find(loss) != std::string_view::npos;
 }
 
 }  // namespace keel

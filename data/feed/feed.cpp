@@ -96,6 +96,7 @@ class PipelineFeeder final : public Feeder {
           start_thread("the thread that feeds queue '" + options_.name + "'", [this] { run(); });
     } catch (const Error&) {
       // Nobody may wait for elements that never come.
+      stop_.store(true, std::memory_order_release);
       queue_->close();
       iterator_.reset();
       throw;
@@ -104,13 +105,18 @@ class PipelineFeeder final : public Feeder {
 
   void stop() override {
     if (!thread_.joinable()) return;
+    // From here on queue() is null.
     stop_.store(true, std::memory_order_release);
     queue_->close();
     thread_.join();
     iterator_.reset();
   }
 
-  const std::shared_ptr<DeviceQueue>& queue() const override { return queue_; }
+  // Null behind stop() too: what is left in a closed queue is no training's data. Whoever took the
+  // queue before keeps it.
+  const std::shared_ptr<DeviceQueue>& queue() const override {
+    return stop_.load(std::memory_order_acquire) ? none_ : queue_;
+  }
   Cursor opened_at() const override { return opened_at_; }
 
  private:
@@ -143,6 +149,7 @@ class PipelineFeeder final : public Feeder {
   Cursor opened_at_;
   std::atomic<bool> stop_{false};
   std::shared_ptr<DeviceQueue> queue_;
+  const std::shared_ptr<DeviceQueue> none_;
   std::unique_ptr<DatasetIterator> iterator_;  // the thread's while it runs
   std::thread thread_;
 };

@@ -258,6 +258,7 @@ bool is_finite(T value) {
 struct Column {
   const CsvField& field;
   std::vector<size_t> places;
+  std::string words;  // what its numbers are
   Tensor tensor = {};
   std::byte* next = nullptr;
   bool are_bytes = true;
@@ -287,8 +288,8 @@ struct Column {
     });
   }
   std::string refusal(std::string_view cell, bool too_large) const {
-    return std::string("expected ") + (field.finite ? "a finite " : "") + name_of(field.dtype) +
-           ", got '" + printable(cell, 40) + (too_large ? "', which is too large for it" : "'");
+    return "expected " + words + ", got '" + printable(cell, 40) +
+           (too_large ? "', which is too large for it" : "'");
   }
 };
 
@@ -315,11 +316,18 @@ std::vector<std::string> read_names(CsvScanner& scanner, Record& cells, const st
 }
 
 std::vector<Column> assign_columns(const std::vector<CsvField>& fields,
-                                   const std::vector<std::string>& names, const std::string& path) {
+                                   const std::vector<std::string>& names,
+                                   const std::map<std::string, std::string>& words,
+                                   const std::string& path) {
   std::vector<bool> claimed(names.size(), false);
   std::vector<Column> columns;
   for (const CsvField& field : fields) {
-    Column column{field, {}};
+    const auto own = words.find(field.name);
+    Column column{field,
+                  {},
+                  own != words.end()
+                      ? own->second
+                      : std::string(field.finite ? "a finite " : "") + name_of(field.dtype)};
     for (const std::string& name : field.columns) {
       const auto found = std::find(names.begin(), names.end(), name);
       if (found == names.end()) {
@@ -396,7 +404,8 @@ int64_t line_of_record(const std::string& path, int64_t record) {
 
 // The file is read twice, so that the tensors are made once, at their size.
 CsvTable read_csv_table(const std::string& path, const std::vector<CsvField>& fields,
-                        const CsvOptions& options) {
+                        const CsvOptions& options,
+                        const std::map<std::string, std::string>& words) {
   if (fields.empty())
     throw Error({.op = path, .argument = "fields", .expected = "at least one", .got = "none"});
   const InputFile file(path);
@@ -404,7 +413,7 @@ CsvTable read_csv_table(const std::string& path, const std::vector<CsvField>& fi
   Record cells;
   const std::vector<std::string> names = read_names(scanner, cells, path, options);
   bool there = !options.header || scanner.next(cells);
-  std::vector<Column> columns = assign_columns(fields, names, path);
+  std::vector<Column> columns = assign_columns(fields, names, words, path);
   const int64_t rows = count_records(file, options) - (options.header ? 1 : 0);
   allocate(columns, rows, file, options);
   int64_t row = 0;

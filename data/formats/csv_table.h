@@ -4,6 +4,7 @@
 #define KEEL_DATA_FORMATS_CSV_TABLE_H
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,9 +20,11 @@ struct CsvTable {
   std::vector<bool> are_bytes;
 };
 
-// Reads as read_csv does, and throws as that does.
+// Reads as read_csv does, and throws as that does. `words` says by a field's name what its numbers
+// are, for errors about one that is none; the others are told by their dtype.
 CsvTable read_csv_table(const std::string& path, const std::vector<CsvField>& fields,
-                        const CsvOptions& options);
+                        const CsvOptions& options,
+                        const std::map<std::string, std::string>& words = {});
 
 // Returns the line, counted from 1, that a record begins at; record 0 is the header. Empty lines
 // are no records, and a quoted cell may go over several lines. For errors that are found behind

@@ -63,11 +63,12 @@ LabelledSplits load_labelled_csv(const std::string& path, const std::string& lab
          .expected = "columns beside '" + label + "', with the numbers to tell its classes by",
          .got = "none"});
   }
-  const CsvTable table =
-      read_csv_table(path,
-                     {{.name = "label", .dtype = i64, .columns = {label}},
-                      {.name = "numbers", .dtype = f32, .columns = {}, .finite = true}},
-                     {.max_bytes = max_bytes});
+  const CsvTable table = read_csv_table(
+      path,
+      {{.name = "label", .dtype = i64, .columns = {label}},
+       {.name = "numbers", .dtype = f32, .columns = {}, .finite = true}},
+      {.max_bytes = max_bytes},
+      {{"label", "a class, a whole number from 0 to " + std::to_string(kMostClasses - 1)}});
   const Tensor classes = classes_of(table.fields[0].second, path, label);
   const int64_t count = classes.num_elements();
   if (count < 2) {

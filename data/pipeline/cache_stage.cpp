@@ -1,4 +1,6 @@
 // Cache: the items of one pass, kept in memory.
+#include <condition_variable>
+#include <exception>
 #include <mutex>
 
 #include "keel/data/pipeline/block.h"
@@ -41,16 +43,39 @@ class CacheStage final : public DerivedStage {
   bool same_items() const override { return true; }
   bool indexed() const override { return true; }
   std::unique_ptr<IndexedReader> open_indexed(const PassContext& pass) const override {
-    const std::lock_guard<std::mutex> guard(lock_);
-    if (stored_) return std::make_unique<CachedReader>(layout(), stored_);
-    // Always the first pass, so that what is kept does not depend on where an iterator was resumed.
-    auto items = read_pass({.round = 0, .stop = pass.stop});
-    if (!pass.stopped()) stored_ = items;
-    return std::make_unique<CachedReader>(layout(), std::move(items));
+    return std::make_unique<CachedReader>(layout(), stored(pass));
   }
   uint64_t order_key(uint64_t) const override { return from()->order_key(0); }
 
  private:
+  // Returns the items, which one reader at a time fills the cache with; where the pass is stopped
+  // meanwhile, only some of them.
+  std::shared_ptr<const StoredItems> stored(const PassContext& pass) const {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (filling_) {
+      if (pass.stopped()) return std::make_shared<StoredItems>();
+      filled_.wait_for(lock, kStopCheck);
+    }
+    if (stored_) return stored_;
+    filling_ = true;
+    lock.unlock();
+    std::shared_ptr<const StoredItems> items;
+    std::exception_ptr failure;
+    try {
+      // Always the first pass, so that what is kept does not depend on where an iterator was
+      // resumed.
+      items = read_pass({.round = 0, .stop = pass.stop, .outer = pass.outer});
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    lock.lock();
+    filling_ = false;
+    if (!failure && !pass.stopped()) stored_ = items;
+    filled_.notify_all();
+    if (failure) std::rethrow_exception(failure);
+    return items;
+  }
+
   std::shared_ptr<const StoredItems> read_pass(const PassContext& pass) const {
     auto items = std::make_shared<StoredItems>();
     const auto reader = from()->open(pass);
@@ -76,7 +101,9 @@ class CacheStage final : public DerivedStage {
     }
   }
 
-  mutable std::mutex lock_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable filled_;
+  mutable bool filling_ = false;
   mutable std::shared_ptr<const StoredItems> stored_;
 };
 

@@ -134,7 +134,9 @@ StagePtr map_elements(const StagePtr& stage, const std::shared_ptr<const Element
   });
 }
 
-std::vector<StagePtr> stages_of(const std::vector<Dataset>& parts) {
+std::vector<StagePtr> stages_of(const char* op, const std::vector<Dataset>& parts) {
+  if (parts.empty())
+    throw Error({.op = op, .argument = "parts", .expected = "at least one", .got = "none"});
   std::vector<StagePtr> stages;
   for (const Dataset& part : parts) stages.push_back(part.stage());
   return stages;
@@ -257,11 +259,12 @@ Dataset Dataset::concatenate(const Dataset& next, CallSite site) const {
 }
 
 Dataset Dataset::zip(const std::vector<Dataset>& parts, CallSite site) {
-  return at_site(site, [&] { return make_zip_stage(stages_of(parts)); });
+  return at_site(site, [&] { return make_zip_stage(stages_of("zip", parts)); });
 }
 
 Dataset Dataset::interleave(const std::vector<Dataset>& parts, int64_t block, CallSite site) {
-  return at_site(site, [&] { return make_interleave_stage(stages_of(parts), block); });
+  return at_site(site,
+                 [&] { return make_interleave_stage(stages_of("interleave", parts), block); });
 }
 
 Dataset Dataset::filter(Predicate keep, std::string name, CallSite site) const {

@@ -1,4 +1,6 @@
 // Items from a function of their index.
+#include <mutex>
+
 #include "keel/data/pipeline/block.h"
 #include "keel/data/pipeline/stages.h"
 #include "keel/data/pipeline/user_call.h"
@@ -22,6 +24,11 @@ class GeneratorStage final : public Stage {
     return call_user("generator", index, site_,
                      [&] { return generator_(index, ItemSlot(layout(), out.all())); });
   }
+  // The same for a function that may be called by one thread at a time, whoever reads besides.
+  bool generate_alone(int64_t index, const FieldAddresses& out) const {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    return generate(index, out);
+  }
   [[noreturn]] void throw_too_few(int64_t index) const {
     throw_user_error("generator", index, site_,
                      "there is none, but size is " + std::to_string(*size_));
@@ -31,6 +38,7 @@ class GeneratorStage final : public Stage {
   Dataset::Generator generator_;
   std::optional<int64_t> size_;
   CallSite site_;
+  mutable std::mutex mutex_;
 };
 
 class GeneratedIndexedReader final : public IndexedReader {
@@ -73,7 +81,7 @@ class GeneratedReader final : public Reader {
   int64_t walk(int64_t count, Where where) {
     int64_t done = 0;
     while (done < count && !ended_ && !pass_.stopped()) {
-      ended_ = !stage_.generate(next_, where(done));
+      ended_ = !stage_.generate_alone(next_, where(done));
       if (ended_) break;
       ++next_;
       ++done;

@@ -1,6 +1,5 @@
 // Prefetch: a thread that reads ahead.
 #include <algorithm>
-#include <chrono>
 #include <thread>
 
 #include "keel/core/base/thread.h"
@@ -11,19 +10,14 @@
 namespace keel {
 namespace {
 
-// How often a waiting reader looks at the stop flag of its pass, which nobody announces.
-constexpr std::chrono::milliseconds kStopCheck{50};
-constexpr int64_t kSkipAtOnce = 16;  // items, where an element is not more
-
 class PrefetchedReader final : public Reader {
  public:
   PrefetchedReader(const Stage& from, const ItemLayout& layout, const PassContext& pass,
                    int64_t elements)
       : layout_(layout),
         pass_(pass),
-        from_(from.open({.round = pass.round, .stop = &quit_})),
+        from_(from.open({.round = pass.round, .stop = &quit_, .outer = &pass_})),
         ring_(layout, elements),
-        skip_at_once_(std::max<int64_t>(1, kSkipAtOnce / from.items_per_element())),
         at_once_(from.items_per_element() > 1 ? 1 : std::max<int64_t>(1, elements / 2)) {}
   ~PrefetchedReader() override {
     quit_.store(true, std::memory_order_release);
@@ -40,23 +34,11 @@ class PrefetchedReader final : public Reader {
     });
   }
   int64_t skip(int64_t count) override {
-    if (!thread_.joinable()) return skip_unread(count);
+    if (!thread_.joinable()) return from_->skip(count);
     return take(count, [](int64_t, int64_t, int64_t) {});
   }
 
  private:
-  // In pieces: the stages before it look at a flag that only this reader's end raises.
-  int64_t skip_unread(int64_t count) {
-    int64_t skipped = 0;
-    while (skipped < count && !pass_.stopped()) {
-      const int64_t part = std::min(skip_at_once_, count - skipped);
-      const int64_t got = from_->skip(part);
-      skipped += got;
-      if (got < part) break;
-    }
-    return skipped;
-  }
-
   void produce() {
     try {
       fill();
@@ -115,7 +97,6 @@ class PrefetchedReader final : public Reader {
   std::atomic<bool> quit_{false};
   std::unique_ptr<Reader> from_;
   ItemBlock ring_;
-  int64_t skip_at_once_;
   // Single items are read many at a time, so that a map's threads have work; batches one by one, so
   // that a failure spoils none before it.
   int64_t at_once_;

@@ -106,6 +106,17 @@ std::unique_ptr<Reader> RepeatStage::open(const PassContext& pass) const {
 }  // namespace
 
 StagePtr make_repeat_stage(StagePtr from, std::optional<int64_t> times) {
+  const int64_t once = from->size().value_or(0);
+  const int64_t most = std::numeric_limits<int64_t>::max() / std::max<int64_t>(once, 1);
+  if (times && *times > most) {
+    throw Error({.op = "repeat",
+                 .argument = "times",
+                 .expected = "at most " + std::to_string(most) + " passes of " +
+                             std::to_string(once) + " elements",
+                 .got = std::to_string(*times),
+                 .fix = "leave it out for passes without end",
+                 .kind = ErrorKind::kInvalidArgument});
+  }
   return std::make_shared<RepeatStage>(std::move(from), times);
 }
 

@@ -2,14 +2,16 @@
 #include <algorithm>
 
 #include "keel/core/base/checked.h"
+#include "keel/data/pipeline/block.h"
 #include "keel/data/pipeline/stages.h"
 
 namespace keel {
 namespace {
 
+// Items that an interleaving reads of one part at a time, where it has that many to give.
+constexpr int64_t kReadAtOnce = 256;
+
 void check_same_items(const char* op, const std::vector<StagePtr>& parts) {
-  if (parts.empty())
-    throw Error({.op = op, .argument = "parts", .expected = "at least one", .got = "none"});
   for (const StagePtr& part : parts) {
     if (part->layout().spec == parts[0]->layout().spec) continue;
     throw Error({.op = op,
@@ -135,27 +137,75 @@ class ConcatenateStage final : public SequenceStage {
   }
 };
 
+// Reads of each part at once what it has of a read, not only its next block: so a map in it has
+// work for its threads.
 class InterleavedReader final : public Reader {
  public:
   InterleavedReader(const ItemLayout& layout, std::vector<std::unique_ptr<Reader>> parts,
                     int64_t block)
-      : layout_(layout), parts_(std::move(parts)), block_(block), rest_(block) {}
+      : layout_(layout), block_(block), rest_(block) {
+    for (std::unique_ptr<Reader>& part : parts) parts_.push_back({.from = std::move(part)});
+  }
   int64_t read(int64_t count, const FieldAddresses& out) override {
-    return walk(count, [&](Reader& part, int64_t done, int64_t asked) {
-      return part.read(asked, out.advanced(layout_, done));
+    return walk(count, [&](Part& part, int64_t done, int64_t asked) {
+      return read_of(part, asked, count - done, out.advanced(layout_, done));
     });
   }
+  // Between reads no part has items that were read ahead.
   int64_t skip(int64_t count) override {
-    return walk(count, [](Reader& part, int64_t, int64_t asked) { return part.skip(asked); });
+    return walk(count, [](Part& part, int64_t, int64_t asked) { return part.from->skip(asked); });
   }
 
  private:
+  struct Part {
+    std::unique_ptr<Reader> from;
+    ItemBlock ahead = {};  // items [begin, end) of it are read and not given yet
+    int64_t begin = 0;
+    int64_t end = 0;
+    bool ended = false;
+  };
+
+  // Writes the next `asked` items of the part in turn, the first of `left` that all parts give.
+  int64_t read_of(Part& part, int64_t asked, int64_t left, const FieldAddresses& out) {
+    int64_t done = 0;
+    while (done < asked) {
+      const FieldAddresses to = out.advanced(layout_, done);
+      if (part.begin == part.end) {
+        if (part.ended) break;
+        const int64_t own = std::min(kReadAtOnce, share_of_turn(left - done, asked - done));
+        if (own <= asked - done) return done + part.from->read(asked - done, to);
+        if (part.ahead.items() < own) part.ahead = ItemBlock(layout_, own);
+        const int64_t got = part.from->read(own, part.ahead.item(0));
+        part.begin = 0;
+        part.end = got;
+        part.ended = got < own;
+      }
+      const int64_t some = std::min(asked - done, part.end - part.begin);
+      copy_items(layout_, part.ahead.item(part.begin), to, some);
+      part.begin += some;
+      done += some;
+    }
+    return done;
+  }
+
+  // Returns how many of the next `left` items the part in turn gives, whose block has `rest` more.
+  // Where another part ends meanwhile it gives more, never fewer: what it reads ahead is used up.
+  int64_t share_of_turn(int64_t left, int64_t rest) const {
+    const auto others = static_cast<int64_t>(parts_.size()) - 1;
+    const int64_t behind = left - rest;
+    if (others == 0) return left;
+    if (behind <= block_) return rest;
+    const int64_t turn_of_others = others * block_;
+    const int64_t round = turn_of_others + block_;
+    return rest + behind / round * block_ + std::max<int64_t>(0, behind % round - turn_of_others);
+  }
+
   template <class Pass>
   int64_t walk(int64_t count, Pass pass) {
     int64_t done = 0;
     while (done < count && !parts_.empty()) {
       const int64_t asked = std::min(rest_, count - done);
-      const int64_t got = pass(*parts_[turn_], done, asked);
+      const int64_t got = pass(parts_[turn_], done, asked);
       done += got;
       rest_ -= got;
       if (got < asked) {
@@ -171,7 +221,7 @@ class InterleavedReader final : public Reader {
   }
 
   const ItemLayout& layout_;
-  std::vector<std::unique_ptr<Reader>> parts_;  // those that have not ended
+  std::vector<Part> parts_;  // those that have not ended
   int64_t block_;
   size_t turn_ = 0;
   int64_t rest_;  // of the block in turn

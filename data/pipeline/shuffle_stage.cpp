@@ -1,5 +1,5 @@
 // Shuffles: of a whole pass by a permutation, or out of a buffer.
-#include <cstring>
+#include <algorithm>
 
 #include "keel/core/base/random.h"
 #include "keel/data/pipeline/block.h"
@@ -11,6 +11,8 @@ namespace {
 // Above this the permutation is evaluated item by item instead of being written out, which takes
 // long and cannot be stopped.
 constexpr int64_t kMaxTable = int64_t{1} << 22;
+// Items that a buffered shuffle reads at a time, where that many are drawn.
+constexpr int64_t kReadAtOnce = 256;
 
 uint64_t combined_key(uint64_t own, uint64_t before) {
   return before == 0 ? own : fold_key(own, before);
@@ -71,7 +73,9 @@ class ShuffleStage final : public DerivedStage {
   uint64_t seed_;
 };
 
-// Keeps `buffer` items read ahead; each item is drawn from them and replaced by the next one.
+// Keeps `buffer` items read ahead; each item is drawn from them and replaced by the next one. These
+// are read a block at a time, but no more than are drawn and than the buffer holds: so a map before
+// it has work for its threads.
 class BufferedShuffleReader final : public Reader {
  public:
   BufferedShuffleReader(const ItemLayout& layout, std::unique_ptr<Reader> from, int64_t buffer,
@@ -92,27 +96,45 @@ class BufferedShuffleReader final : public Reader {
   int64_t draw(int64_t count, Deliver deliver) {
     if (!filled_) {
       held_ = from_->read(block_.items(), block_.item(0));
+      ended_ = held_ < block_.items();
       filled_ = true;
     }
     int64_t done = 0;
-    for (; done < count && held_ > 0; ++done) {
-      const uint64_t word = random_bits(key_, drawn_++);
-      const auto chosen = static_cast<int64_t>((word * static_cast<uint64_t>(held_)) >> 32);
-      deliver(chosen, done);
-      if (from_->read(1, block_.item(chosen)) == 1) continue;
-      --held_;
-      if (chosen != held_) copy_items(layout_, block_.item(held_), block_.item(chosen), 1);
+    while (done < count && held_ > 0) {
+      const int64_t part = std::min({count - done, kReadAtOnce, block_.items()});
+      const int64_t fresh = read_fresh(part);
+      for (int64_t i = 0; i < part && held_ > 0; ++i, ++done) {
+        const uint64_t word = random_bits(key_, drawn_++);
+        const auto chosen = static_cast<int64_t>((word * static_cast<uint64_t>(held_)) >> 32);
+        deliver(chosen, done);
+        if (i < fresh) {
+          copy_items(layout_, fresh_.item(i), block_.item(chosen), 1);
+        } else if (chosen != --held_) {
+          copy_items(layout_, block_.item(held_), block_.item(chosen), 1);
+        }
+      }
     }
     return done;
+  }
+
+  // Reads the items that replace the next `count` ones; fewer at the end of the pass.
+  int64_t read_fresh(int64_t count) {
+    if (ended_) return 0;
+    if (fresh_.items() < count) fresh_ = ItemBlock(layout_, count);
+    const int64_t got = from_->read(count, fresh_.item(0));
+    ended_ = got < count;
+    return got;
   }
 
   const ItemLayout& layout_;
   std::unique_ptr<Reader> from_;
   ItemBlock block_;
+  ItemBlock fresh_;
   uint64_t key_;
   uint64_t drawn_ = 0;
   int64_t held_ = 0;
   bool filled_ = false;
+  bool ended_ = false;
 };
 
 class BufferedShuffleStage final : public DerivedStage {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -48,11 +49,20 @@ class FieldAddresses {
   size_t count_ = 0;
 };
 
-// Which pass is opened, and the flag that ends it early.
+// How often a reader that waits looks at the stop flags of its pass, which nobody announces.
+inline constexpr std::chrono::milliseconds kStopCheck{50};
+
+// Which pass is opened, and the flags that end it early.
 struct PassContext {
   uint64_t round = 0;  // number of the pass: what shuffles are keyed by beside their seed
   const std::atomic<bool>* stop = nullptr;
-  bool stopped() const noexcept { return stop != nullptr && stop->load(std::memory_order_relaxed); }
+  // Where a reader on another thread reads this pass ahead: the pass that it does so for. Where
+  // that one is stopped, so is this one. It must outlive this one.
+  const PassContext* outer = nullptr;
+  bool stopped() const noexcept {
+    if (stop != nullptr && stop->load(std::memory_order_relaxed)) return true;
+    return outer != nullptr && outer->stopped();
+  }
 };
 
 class Reader {

@@ -83,7 +83,7 @@ std::vector<double> Evaluator::means(CallSite site) {
 }
 
 Evaluator::Series Evaluator::run_batches(CallSite site) {
-  if (!at_beginning_) {
+  if (!at_beginning_ || options_.source->queue() == nullptr) {
     options_.source->stop();
     options_.source->open(Cursor{});
   }

@@ -8,6 +8,7 @@
 
 #include "keel/core/base/log.h"
 #include "keel/core/device/float_status.h"
+#include "keel/core/group/group_agreement.h"
 #include "keel/core/tensor/canonical_nan.h"
 #include "keel/graph/runtime/loop_state.h"
 #include "keel/graph/runtime/pass_table.h"
@@ -21,6 +22,10 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kPoll{5000};
 // Rows reserved before a launch; a longer one grows by doubling.
 constexpr int64_t kMostReserved = int64_t{1} << 20;
+
+// Errors name a feeder so that was stopped or never opened, and say what to do about it.
+constexpr const char* kNotOpen = "a feeder that is not open";
+constexpr const char* kOpenIt = "open it: feeder->open(cursor)";
 
 int64_t ns_since(Clock::time_point begin) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count();
@@ -158,7 +163,8 @@ Loop::State::State(std::shared_ptr<SessionState> session_in, const SinkOptions& 
     throw Error({.op = "sink",
                  .argument = "source",
                  .expected = "an open queue",
-                 .got = feeder != nullptr ? "a feeder that is not open" : "nothing",
+                 .got = feeder != nullptr ? kNotOpen : "nothing",
+                 .fix = feeder != nullptr ? kOpenIt : "",
                  .site = site});
   }
   if (queue != nullptr) {
@@ -318,8 +324,8 @@ void Loop::State::take_queue(CallSite site) {
         {.op = "loop",
          .argument = "feeder",
          .expected = "a queue of " + to_string(compiled.element) + " on " + session->device.name(),
-         .got = now == nullptr ? "a feeder that is not open"
-                               : to_string(now->spec()) + " on " + now->device().name(),
+         .got = now == nullptr ? kNotOpen : to_string(now->spec()) + " on " + now->device().name(),
+         .fix = now == nullptr ? kOpenIt : "",
          .site = site});
   }
   require_data_sink(*now, session->options.data_sink, site);
@@ -455,6 +461,11 @@ LoopReport Loop::run_steps(std::optional<int64_t> asked, const LoopCallbacks& ca
   report.wall_ns = ns_since(begin);
   if (!error && outcome.thrown == nullptr) return report;
   s.failed = std::move(report);
+  if (error && tells_of_loss(s.agreement.get(), *error)) {
+    RankLost lost(error->info());
+    static_cast<Error&>(lost) = *error;  // whose text also says in which step and task
+    throw lost;
+  }
   if (error) throw Error(*error);
   std::rethrow_exception(outcome.thrown);
 }

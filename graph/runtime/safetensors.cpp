@@ -57,14 +57,15 @@ Shape parse_shape(const JsonView& view) {
   return shape;
 }
 
-Entry parse_entry(const std::string& name, const JsonView& view, uint64_t data_bytes) {
+// The offsets may lie beyond the file's end: require_tiling says so, with the end that they
+// promise.
+Entry parse_entry(const std::string& name, const JsonView& view) {
   view.require_only({"dtype", "shape", "data_offsets"});
   Entry entry{name, {parse_name(view["dtype"]), parse_shape(view["shape"])}, 0, 0};
   const JsonView offsets = view["data_offsets"];
   if (offsets.size() != 2) throw offsets.error("two offsets");
-  const auto most = static_cast<int64_t>(data_bytes);
-  const int64_t begin = offsets[0].integer(0, most);
-  const int64_t end = offsets[1].integer(begin, most);
+  const int64_t begin = offsets[0].integer(0);
+  const int64_t end = offsets[1].integer(begin);
   size_t bytes = 0;
   try {
     bytes = entry.type.shape.num_bytes(entry.type.dtype);
@@ -85,8 +86,20 @@ std::map<std::string, std::string> parse_metadata(const JsonView& view) {
   return metadata;
 }
 
-// Sorts the tensors in the order of their bytes, which must tile [0, data_bytes).
-void require_tiling(std::vector<Entry>& entries, uint64_t data_bytes, const std::string& source) {
+Error cut_short(const std::string& source, uint64_t size, uint64_t promised) {
+  return Error({.op = source,
+                .message = "is cut short: it ends at byte " + std::to_string(size) +
+                           ", and its header promises " + std::to_string(promised),
+                .fix = "take another copy of it, or an older file"});
+}
+
+// Sorts the tensors in the order of their bytes, which must tile the file from `data_begin` on.
+void require_tiling(std::vector<Entry>& entries, uint64_t data_begin, uint64_t size,
+                    const std::string& source) {
+  const uint64_t data_bytes = size - data_begin;
+  uint64_t promised = 0;
+  for (const Entry& entry : entries) promised = std::max(promised, entry.end);
+  if (promised > data_bytes) throw cut_short(source, size, data_begin + promised);
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
   });
@@ -131,6 +144,12 @@ Header read_header(uint64_t size, uint64_t budget, ReadAt read_at, const std::st
   for (size_t i = 0; i < kLengthBytes; ++i)
     length |= uint64_t{static_cast<unsigned char>(header.length[i])} << (8 * i);
   const uint64_t most = std::min(size - kLengthBytes, kMostHeaderBytes);
+  // Text that begins as a header does, but ends before it, was one; other files are none at all.
+  if (length > most && length <= kMostHeaderBytes && most > 0) {
+    char first = '\0';
+    read_at(kLengthBytes, &first, 1);
+    if (first == '{') throw cut_short(source, size, kLengthBytes + length);
+  }
   if (length < 2 || length > most) fail("a length from 2 to " + std::to_string(most), length);
   if (length > budget) throw over_read_budget(source, "safetensors header", budget);
   header.json.resize(static_cast<size_t>(length));
@@ -183,10 +202,10 @@ Safetensors read_from(uint64_t size, ReadAt read_at, const std::string& source) 
     checksums = take_checksums(result.metadata, header.length, header.json, source);
     entries.reserve(document.size());
     for (const std::string& name : view.keys()) {
-      if (name != kMetadata) entries.push_back(parse_entry(name, view[name], data_bytes));
+      if (name != kMetadata) entries.push_back(parse_entry(name, view[name]));
     }
   }
-  require_tiling(entries, data_bytes, source);
+  require_tiling(entries, data_begin, size, source);
   if (checksums) checksums->require_count(entries.size(), source);
   for (size_t i = 0; i < entries.size(); ++i) {
     const Entry& entry = entries[i];

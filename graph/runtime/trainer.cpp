@@ -250,7 +250,9 @@ TrainReport Trainer::fit(const TrainOptions& given, CallSite site) {
     if (options.loop_size) session_.loop_size().set(*options.loop_size, kLoopSizeOption);
     session_.loop_size().use();  // a wrong environment variable is reported before anything is done
     applied_before = session_.updates_applied();
-    if (options.resume_from) open(*options.resume_from);
+    // A feeder that was stopped since goes on where this training is.
+    if (options.resume_from || feeder_->queue() == nullptr)
+      open(options.resume_from.value_or(cursor_));
     report.cursor = cursor_;
     SessionState& session = session_.state("fit", site);
     std::optional<int64_t> best;

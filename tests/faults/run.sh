@@ -199,6 +199,22 @@ kill_launcher() {
   rm -rf "$case"
 }
 
+# The signal reaches the launcher and each rank, which the launcher sends it to as well.
+signal_group() {
+  new_case
+  start_job 2 "${training[@]}" --batch 20 --steps 100000000 --checkpoint "$case/saved" --save-every 20 --keep 3 --summary "$case/summary"
+  wait_until 60 has_checkpoint
+  kill -TERM -- "-$job" 2>/dev/null
+  end_job
+  local rest
+  rest=$(left_over)
+  if [ "$code" != 143 ]; then count "process group signalled" "exit code $code"
+  elif [ ! -s "$case/summary" ]; then count "process group signalled" "no summary"
+  elif grep -q "^keel: " "$case/err"; then count "process group signalled" "an error is told"
+  else count "process group signalled" "${rest:-yes}"; fi
+  rm -rf "$case"
+}
+
 # start_rank RANK SIZE [WORDS]: without a launcher.
 start_rank() {
   local rank=$1 size=$2; shift 2
@@ -330,6 +346,7 @@ transports=(memory sockets)
 for ((i = 0; i < kills; i++)); do KEEL_RANK_TRANSPORT=${transports[i / 5 % 2]} lose KILL "${moments[i % 5]}"; done
 for ((i = 0; i < stops; i++)); do KEEL_RANK_TRANSPORT=${transports[i / 2 % 2]} lose STOP "${moments[(i + 1) % 3]}"; done
 kill_launcher
+signal_group
 without_launcher
 strangers
 mismatches

@@ -153,8 +153,8 @@ class WinogradKernel final : public Kernel {
     }
   }
 
-  // What the piece's results go to, and what the next piece begins with, come from memory while the
-  // points are multiplied.
+  // The lines that the piece's results go to, and the images of the next piece, come from memory
+  // while the points are multiplied.
   PrefetchList ahead_of(void* const* args, const WinogradTiles::Rows& rows,
                         const Piece& next) const {
     PrefetchList ahead;

@@ -180,8 +180,8 @@ class WinogradWeights final : public Kernel {
     }
   }
 
-  // What a piece begins with comes from memory while the points of the one before it are
-  // multiplied.
+  // The images of a piece and their gradients come from memory while the points of the piece before
+  // it are multiplied.
   PrefetchList ahead_of(const WinogradTerms::Elements& images, const WinogradTerms::Elements& dy,
                         const Piece& piece) const {
     PrefetchList ahead;

@@ -20,6 +20,9 @@ namespace {
 constexpr size_t kMostFoldedBytes = size_t{1} << 20;
 // Bodies are imported where they are called: files may name many more nodes than they have.
 constexpr size_t kMostNodes = 100000, kMostImportsOfANode = 8;
+// The last op set that the rules were written by: a later one may mean other things by the same
+// attributes. What ops lost or changed before set 6 were attributes, which no rule passes over.
+constexpr int64_t kLastOpset = 24;
 
 NodeLabelPtr label_of(const NodeProto& node) {
   std::string scope = printable(node.name);
@@ -481,6 +484,12 @@ ImportedModel Importer::run() {
   NodeProto whole;
   whole.name = model_.source;
   whole.op = "model";
+  const auto own_ops = model_.opsets.find("");
+  if (own_ops != model_.opsets.end() && own_ops->second > kLastOpset) {
+    refuse(whole,
+           {"its op set is " + std::to_string(own_ops->second) + ", and Keel reads those up to " +
+            std::to_string(kLastOpset) + "; export or convert it to one of these"});
+  }
   if (model_.has_functions) refuse(whole, {"it has functions of its own, which are not imported"});
   std::set<std::string> inputs;
   for (const ValueInfo& info : model_.graph.inputs)

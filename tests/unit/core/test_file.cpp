@@ -168,6 +168,17 @@ TEST_CASE("a write through a symbolic link changes the file it names") {
   CHECK(folder.names() == Names{"dangling", "link", "real"});
 }
 
+TEST_CASE("a link to what is no file says what it is") {
+  int pair[2];
+  REQUIRE(::pipe(pair) == 0);
+  // As /dev/stdout may be: a link to a name that is nowhere.
+  const std::string link = "/proc/self/fd/" + std::to_string(pair[1]);
+  CHECK(contains(error_of([&] { keel::write_file_atomically(link, "x"); }),
+                 link + ": expected a regular file, got a pipe"));
+  ::close(pair[0]);
+  ::close(pair[1]);
+}
+
 TEST_CASE("what cannot be written is named and nothing is left behind") {
   const Folder folder;
   CHECK(contains(error_of([&] { keel::write_file_atomically(folder / "none/f", "x"); }),

@@ -284,6 +284,25 @@ TEST_CASE("group: the launcher's word ends a call that waits") {
   CHECK(contains(errors[1], "rank 0 was stopped; this rank was "));
 }
 
+TEST_CASE("group: a process that ended without leaving ends the others' calls") {
+  if (without_gloo()) return;
+  Job job(2);
+  std::atomic<int> waiting{0};
+  const auto errors = on_ranks(3, [&](int rank) {
+    if (rank == 2) {
+      wait_until([&] { return waiting.load() == 2; });
+      job.coordinator().note_end(1, "rank 1 ended with exit code 143");
+      return;
+    }
+    const auto group = join_group(job.options(rank));
+    waiting.fetch_add(1);
+    wait_until([&] { return group->broken(); });
+    group->leave();
+  });
+  for (size_t rank = 0; rank < 2; ++rank)
+    CHECK_MESSAGE(contains(errors[rank], "rank 1 ended with exit code 143"), errors[rank]);
+}
+
 TEST_CASE("group: the error of a loss names it and the step and the reduction of this rank") {
   for_kinds([](const auto& run) {
     std::string loss, own_loss = "unknown";

@@ -519,11 +519,13 @@ TEST_CASE("dataset: npy files and wrong arguments") {
   CHECK_THROWS_AS(numbers(3).shard(0, 0), Error);
   CHECK_THROWS_AS(numbers(3).shard(2, 2), Error);
   CHECK_THROWS_AS(numbers(3).repeat(-1), Error);
+  CHECK_THROWS_WITH_AS(numbers(4).repeat(int64_t{1} << 62), doctest::Contains("times"), Error);
+  CHECK(numbers(1).repeat(int64_t{1} << 62).size() == int64_t{1} << 62);
   CHECK_THROWS_AS(numbers(3).prefetch(0), Error);
   CHECK_THROWS_AS(doubled(numbers(3), 0), Error);
   CHECK_THROWS_AS(Dataset::interleave({}), Error);
   CHECK_THROWS_AS(Dataset::interleave({numbers(3)}, 0), Error);
-  CHECK_THROWS_AS(Dataset::zip({}), Error);
+  CHECK_THROWS_WITH_AS(Dataset::zip({}), doctest::Contains("parts: expected at least one"), Error);
   CHECK_THROWS_AS(numbers(3).concatenate(numbers(3).batch(1)), Error);
   CHECK_THROWS_AS(Dataset::from_generator({{{"n", {keel::i64, {-1}}}}},
                                           [](int64_t, const ItemSlot&) { return true; }),

@@ -18,6 +18,7 @@ namespace {
 using keel::Cursor;
 using keel::Dataset;
 using keel::DequeueStatus;
+using keel::DeviceQueue;
 using keel::Error;
 using keel::Feeder;
 using keel::FeedOptions;
@@ -56,9 +57,8 @@ struct Drained {
   DequeueStatus end = DequeueStatus::kElement;
 };
 
-Drained drain(Feeder& feeder, size_t most = 1000000) {
+Drained drain(const std::shared_ptr<DeviceQueue>& queue, size_t most = 1000000) {
   Drained drained;
-  const auto queue = feeder.queue();
   const auto& fields = queue->spec().fields;
   const auto size = static_cast<size_t>(fields[1].type.shape[0]);
   std::vector<void*> at(fields.size());
@@ -80,6 +80,8 @@ Drained drain(Feeder& feeder, size_t most = 1000000) {
   }
   return drained;
 }
+
+Drained drain(const Feeder& feeder, size_t most = 1000000) { return drain(feeder.queue(), most); }
 
 }  // namespace
 
@@ -149,12 +151,14 @@ TEST_CASE("feed: an endless feed stops within a second and can be opened again")
       keel::feed(numbered_set().shuffle(1).batch(4).repeat(), batch_spec(host, 4), {.depth = 3});
   const Drained first = drain(*feeder, 200);
   REQUIRE(first.batches.size() == 200);
+  const std::shared_ptr<DeviceQueue> queue = feeder->queue();
   const auto begin = std::chrono::steady_clock::now();
   feeder->stop();
   feeder->stop();
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(1));
+  CHECK(feeder->queue() == nullptr);
   // What had been committed is still there, then the queue is closed.
-  CHECK(drain(*feeder).end == DequeueStatus::kClosed);
+  CHECK(drain(queue).end == DequeueStatus::kClosed);
   feeder->open({});
   CHECK(drain(*feeder, 1).batches[0].labels == first.batches[0].labels);
 }

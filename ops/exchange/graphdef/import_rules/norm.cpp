@@ -7,6 +7,7 @@
 #include "keel/ops/exchange/graphdef/image_rules.h"
 #include "keel/ops/exchange/graphdef/op_rules.h"
 #include "keel/ops/exchange/onnx/import_shapes.h"
+#include "keel/ops/normalization.h"
 #include "keel/ops/reduce.h"
 #include "keel/ops/shape.h"
 #include "keel/ops/slice.h"
@@ -112,8 +113,9 @@ Values local_response(NodeContext& c) {
   const int64_t radius = c.attribute("depth_radius", int64_t{5});
   const double bias = c.attribute("bias", 1.0), alpha = c.attribute("alpha", 1.0);
   const double beta = c.attribute("beta", 0.5);
-  const Value x = c.in(0);
-  c.require_rank(x, 4, 4, "its images are");
+  c.require_rank(c.in(0), 4, 4, "its images are");
+  const DType dtype = c.in(0).dtype({});
+  const Value x = widened_for_norm(c.in(0), {});
   const int64_t channels = x.shape({})[3];
   constexpr int64_t kMostRadius = 1024;
   if (channels < 0 || radius < 0 || radius > kMostRadius)
@@ -124,7 +126,7 @@ Values local_response(NodeContext& c) {
     const Value part = slice(squares, {0, 0, 0, k}, {kToEnd, kToEnd, kToEnd, k + channels}, {}, {});
     total = total.valid() ? add(total, part, {}) : part;
   }
-  return {div(x, pow(alpha * total + bias, beta, {}), {})};
+  return {cast(div(x, pow(alpha * total + bias, beta, {}), {}), dtype, {})};
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "keel/ops/exchange/graphdef/op_rules.h"
 #include "keel/ops/exchange/onnx/import_shapes.h"
 #include "keel/ops/loss.h"
+#include "keel/ops/normalization.h"
 #include "keel/ops/scan.h"
 
 namespace keel::graphdef {
@@ -43,10 +44,16 @@ Values reduce_bool(NodeContext& c) {
   return {cast(reduced<function>(c, cast(c.in(0), i32, {})), boolean, {})};
 }
 
-Values norm(NodeContext& c) { return {sqrt(reduced<sum>(c, square(c.in(0), {})), {})}; }
+// Squares of 16-bit floats may lie far beyond the numbers and the result.
+Values norm(NodeContext& c) {
+  const Value x = c.in(0);
+  const Value wide = is_float(x.dtype({})) ? widened_for_norm(x, {}) : cast(x, f64, {});
+  return {cast(sqrt(reduced<sum>(c, square(wide, {})), {}), x.dtype({}), {})};
+}
 
 Values half_sum_of_squares(NodeContext& c) {
-  return {0.5 * sum(square(c.in(0), {}), {}, false, {})};
+  const Value x = c.in(0);
+  return {cast(0.5 * sum(square(widened_for_norm(x, {}), {}), {}, false, {}), x.dtype({}), {})};
 }
 
 Value place_of_largest(NodeContext& c, const Value& x) {

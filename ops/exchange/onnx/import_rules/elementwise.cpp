@@ -138,7 +138,9 @@ Values area_sine(NodeContext& c) {
 Values area_cosine(NodeContext& c) {
   const Value x = c.in(0);
   const Value above = x - 1.0;
-  const Value near = log1p(above + sqrt(above * 2.0 + square(above, {}), {}), {});
+  // One root of each factor: that of their product would be a number again far below 1, where the
+  // function has none.
+  const Value near = log1p(above + sqrt(above, {}) * sqrt(x + 1.0, {}), {});
   return {select(is_far(x), log_of_twice(x), near, {})};
 }
 

@@ -77,12 +77,13 @@ Values group_normalization(NodeContext& c) {
 }
 
 Values mean_variance_normalization(NodeContext& c) {
-  const Value x = c.in(0);
+  const DType dtype = c.in(0).dtype({});
+  const Value x = widened_for_norm(c.in(0), {});
   const std::vector<int64_t> axes =
       front_axes(c, c.attribute("axes", std::vector<int64_t>{0, 2, 3}), x.shape({}).rank());
   const Value distances = sub(x, mean(x, axes, true, {}), {});
   const Value variance = mean(square(distances, {}), axes, true, {});
-  return {div(distances, add(sqrt(variance, {}), 1e-9, {}), {})};
+  return {cast(div(distances, add(sqrt(variance, {}), 1e-9, {}), {}), dtype, {})};
 }
 
 // Divides by the squares of the channels around each one.
@@ -90,7 +91,8 @@ Values local_response(NodeContext& c) {
   const double alpha = c.attribute("alpha", 1e-4), beta = c.attribute("beta", 0.75);
   const double bias = c.attribute("bias", 1.0);
   const int64_t size = c.attribute("size", int64_t{1});
-  const Value x = c.in(0);
+  const DType dtype = c.in(0).dtype({});
+  const Value x = widened_for_norm(c.in(0), {});
   const Shape shape = c.known_shape(x, "its input");
   constexpr int64_t kMost = 4096;
   if (shape.rank() < 2 || size < 1 || size > kMost)
@@ -105,18 +107,20 @@ Values local_response(NodeContext& c) {
     total = total.valid() ? add(total, part, {}) : part;
   }
   const Value base = total * (alpha / static_cast<double>(size)) + bias;
-  return {div(x, pow(base, beta, {}), {})};
+  return {cast(div(x, pow(base, beta, {}), {}), dtype, {})};
 }
 
 Values norm_of_rows(NodeContext& c) {
   const int64_t p = c.attribute("p", int64_t{2});
   const int64_t axis = c.attribute("axis", int64_t{-1});
-  const Value x = c.in(0);
+  const DType dtype = c.in(0).dtype({});
+  const Value x = widened_for_norm(c.in(0), {});
   if (p != 1 && p != 2) c.refuse("its p is " + std::to_string(p));
   const Value size =
       p == 1 ? sum(abs(x, {}), {axis}, true, {}) : sqrt(sum(square(x, {}), {axis}, true, {}), {});
   const Value empty = equal(size, 0.0, {});
-  return {select(empty, 0.0 * x, div(x, select(empty, 1.0, size, {}), {}), {})};
+  const Value result = select(empty, 0.0 * x, div(x, select(empty, 1.0, size, {}), {}), {});
+  return {cast(result, dtype, {})};
 }
 
 }  // namespace

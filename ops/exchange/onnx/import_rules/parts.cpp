@@ -162,6 +162,7 @@ Values pad_of(NodeContext& c) {
     return {pad(x, pads.low, pads.high, value, {})};
   }
   c.ignore("value");
+  if (c.version() >= 11) c.ignore(size_t{2});  // files may have one that no mode but constant reads
   if (mode != "edge" && mode != "reflect" && mode != "wrap") c.refuse("its mode is '" + mode + "'");
   for (size_t axis = 0; axis < rank; ++axis) {
     if (pads.low[axis] == 0 && pads.high[axis] == 0) continue;

@@ -9,6 +9,7 @@
 #include "keel/ops/exchange/onnx/import_shapes.h"
 #include "keel/ops/exchange/onnx/import_windows.h"
 #include "keel/ops/gather.h"
+#include "keel/ops/normalization.h"
 #include "keel/ops/reduce.h"
 #include "keel/ops/slice.h"
 
@@ -158,13 +159,14 @@ Values average_pool(NodeContext& c) {
 
 Values norm_pool(NodeContext& c) {
   const int64_t p = c.attribute("p", int64_t{2});
-  const Value x = c.in(0);
+  const DType dtype = c.in(0).dtype({});
+  const Value x = widened_for_norm(c.in(0), {});
   const SpatialWindows windows = read_windows(c, x.shape({}), {});
   require_known(c, windows);
   if (p != 1 && p != 2) c.refuse("its p is " + std::to_string(p));
   const Value parts = p == 1 ? abs(x, {}) : square(x, {});
   const Value total = combined(padded(parts, windows, 0), windows, add);
-  return {p == 1 ? total : sqrt(total, {})};
+  return {cast(p == 1 ? total : sqrt(total, {}), dtype, {})};
 }
 
 Values global_average(NodeContext& c) {

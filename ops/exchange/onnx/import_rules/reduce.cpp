@@ -5,6 +5,7 @@
 #include "keel/ops/elementwise.h"
 #include "keel/ops/exchange/onnx/import_rules.h"
 #include "keel/ops/exchange/onnx/import_shapes.h"
+#include "keel/ops/normalization.h"
 #include "keel/ops/scan.h"
 
 namespace keel::onnx {
@@ -54,14 +55,22 @@ Value product_of(const Value& x, const Axes& a) {
   return a.nothing ? x : prod(x, a.axes, a.keepdims, {});
 }
 Value first_norm(const Value& x, const Axes& a) { return sum_of(abs(x, {}), a); }
-Value square_sum(const Value& x, const Axes& a) { return sum_of(square(x, {}), a); }
-Value second_norm(const Value& x, const Axes& a) {
-  const Value squares = square_sum(x, a);
-  const DType dtype = x.dtype({});
-  if (is_float(dtype)) return sqrt(squares, {});
-  return cast(sqrt(cast(squares, f64, {}), {}), dtype, {});
+
+// Rules of several ops compute 16-bit floats in f32 between them: squares and sums may lie far
+// beyond the numbers that they are of, and beyond the result.
+Value square_sum(const Value& x, const Axes& a) {
+  if (!is_float(x.dtype({}))) return sum_of(square(x, {}), a);
+  return cast(sum_of(square(widened_for_norm(x, {}), {}), a), x.dtype({}), {});
 }
-Value log_of_sum(const Value& x, const Axes& a) { return log(sum_of(x, a), {}); }
+Value second_norm(const Value& x, const Axes& a) {
+  const DType dtype = x.dtype({});
+  const Value wide = is_float(dtype) ? widened_for_norm(x, {}) : cast(x, f64, {});
+  return cast(sqrt(sum_of(square(wide, {}), a), {}), dtype, {});
+}
+Value log_of_sum(const Value& x, const Axes& a) {
+  if (!is_float(x.dtype({}))) return log(sum_of(x, a), {});
+  return cast(log(sum_of(widened_for_norm(x, {}), a), {}), x.dtype({}), {});
+}
 Value log_of_exponentials(const Value& x, const Axes& a) {
   return a.nothing ? x : logsumexp(x, a.axes, a.keepdims, {});
 }
