@@ -225,7 +225,9 @@ int run_import(const std::vector<std::string>& words) {
   const auto bind = named_tensors("--bind", line.texts("bind"));
   const keel::onnx::ImportedModel model =
       graph_def ? import_graph_def(line, bind) : import_onnx(line, bind);
-  write_model_file(out, *model.graph, model.weights);
+  std::vector<std::string> names;
+  for (const auto& output : model.outputs) names.push_back(output.first);
+  write_model_file(out, *model.graph, model.weights, names);
   for (const auto& input : model.inputs) {
     std::cout << "input " << keel::printable(input.first) << " "
               << keel::to_string(input.second.type()) << "\n";

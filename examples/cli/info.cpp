@@ -14,6 +14,7 @@
 
 #include "cli/base/command_line.h"
 #include "cli/base/commands.h"
+#include "cli/base/flag_errors.h"
 #include "cli/base/pass_flags.h"
 #include "cli/base/precision_flags.h"
 #include "cli/base/rate_table.h"
@@ -172,7 +173,9 @@ void require_read(const CommandLine& line) {
 void print_precision(const CommandLine& line) {
   const std::string name = read_backend(line);
   std::shared_ptr<const keel::DeviceOptions> options;
-  if (const auto preset = line.text("preset")) options = keel::npu::options(*preset);
+  if (const auto preset = line.text("preset"))
+    options = in_flag(
+        "--preset", [&] { return keel::npu::options(*preset); }, "preset");
   const keel::Backend& backend = keel::backend(name);
   const keel::ResolvedPrecision precision =
       keel::resolve(read_precision(line).value, backend, options.get());
@@ -229,7 +232,8 @@ int run_info(const std::vector<std::string>& words) {
     return kExitDone;
   }
   if (const auto preset = line.text("preset")) {
-    std::cout << keel::npu::describe_preset(keel::npu::load_preset(*preset));
+    std::cout << keel::npu::describe_preset(in_flag(
+        "--preset", [&] { return keel::npu::load_preset(*preset); }, "preset"));
     return kExitDone;
   }
   const std::vector<std::string> backends = keel::backend_names();

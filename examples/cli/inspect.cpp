@@ -22,7 +22,6 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 // Describes a tensor's elements. Those that are no numbers are counted and left out of the rest.
 struct Statistics {
   explicit Statistics(const keel::Tensor& tensor) {
-    double squares = 0;
     for (int64_t i = 0; i < tensor.num_elements(); ++i) {
       const double value = tensor.at(i);
       if (std::isnan(value)) {
@@ -30,14 +29,13 @@ struct Statistics {
       } else if (std::isinf(value)) {
         ++infinite;
       } else {
-        squares += value * value;
+        norm = std::hypot(norm, value);
         sum += value;
         min = finite == 0 ? value : std::min(min, value);
         max = finite == 0 ? value : std::max(max, value);
         ++finite;
       }
     }
-    norm = std::sqrt(squares);
   }
   double mean() const { return finite == 0 ? kNone : sum / static_cast<double>(finite); }
 

@@ -56,13 +56,29 @@ TEST_CASE("cancel: Ctrl-C once finishes the step and saves on every backend") {
 }
 
 TEST_CASE("cancel: Ctrl-C twice ends it at once and writes nothing") {
-  // A step of the oracle on a batch this large takes longer than it takes to press twice; pressing
-  // on, since two signals that are both pending are one.
+  // A step of the oracle on such a model takes longer than it takes to press twice; pressing on,
+  // since signals that come together are one.
   Cut cut;
-  interrupt(cut, {"--backend", "ref", "--batch", "200", "--threads", "1"}, 1000);
+  interrupt(cut, {"--model", "lenet", "--backend", "ref", "--batch", "20", "--threads", "1"}, 1000);
   CHECK_MESSAGE(cut.result.exit_code == 130, cut.result.err);
   CHECK(!cut.has("states"));
   CHECK(!cut.has("summary"));
+}
+
+// timeout(1) sends its signal to the process and at once to the process group.
+TEST_CASE("cancel: a signal to the process and to its group is one request") {
+  const DataFolder data(200, 20);
+  const TempFolder files;
+  const ToolResult result = run_bash(
+      R"(set -m
+      "$0" train --quiet --data "$1" --steps 1000000000 --loop-size 1000000 --batch 16 --threads 1 \
+        --metrics "$2" --save "$3" &
+      until [ -s "$2" ] || ! kill -0 $!; do sleep 0.01; done
+      kill -TERM -- $! -$!; wait $!)",
+      {data.path(), files.file("metrics"), files.file("states")});
+  CHECK_MESSAGE(result.exit_code == 128 + SIGTERM, result.err);
+  CHECK_MESSAGE(result.err.find("keel: ") == std::string::npos, result.err);
+  CHECK(fs::exists(files.file("states")));
 }
 
 TEST_SUITE_END();

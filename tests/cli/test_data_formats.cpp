@@ -1,8 +1,10 @@
 // What --data takes beside MNIST's files: CIFAR-10's and tables, trained, saved, evaluated.
 #include <filesystem>
+#include <map>
 #include <string>
 
 #include <doctest/doctest.h>
+#include <keel/graph/runtime/safetensors.h>
 
 #include "cli/data_set.h"
 #include "cli/tool.h"
@@ -95,6 +97,71 @@ TEST_CASE("data formats: a table trains resumes and is evaluated") {
   CHECK_MESSAGE(result.exit_code == 0, result.err);
 }
 
+TEST_CASE("data formats: columns of a table are known by their names") {
+  const TempFolder files;
+  const std::string path = files.write("t.csv", table(60));
+  const auto with_header = [&](const std::string& name, const std::string& header, bool swapped) {
+    std::string text = header + "\n";
+    for (const std::string& line : lines_of(table(60))) {
+      if (line.starts_with("length")) continue;
+      const size_t first = line.find(','), second = line.rfind(',');
+      const std::string length = line.substr(0, first);
+      const std::string width = line.substr(first + 1, second - first - 1);
+      text += (swapped ? width + "," + length : length + "," + width) + line.substr(second) + "\n";
+    }
+    return files.write(name, text);
+  };
+  const std::string swapped = with_header("swapped.csv", "width,length,kind", true);
+  const std::string other = with_header("other.csv", "length,depth,kind", false);
+  const json s =
+      train({"--data", path, "--label", "kind", "--batch", "12", "--lr", "0.5", "--epochs", "200"},
+            files);
+  REQUIRE(s.at("test_accuracy") == 1);
+  const std::string states = files.file("states");
+  const auto loss_of = [&](const std::string& saved, const std::string& data) {
+    const ToolResult result =
+        run_tool({"eval", "--load", saved, "--data", data, "--json", files.file("j")});
+    REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+    return read_json(files.file("j")).at("loss").get<double>();
+  };
+  CHECK(loss_of(states, swapped) == loss_of(states, path));
+  ToolResult result = run_tool({"predict", "--load", states, "--data", swapped, "--index", "3"});
+  const ToolResult own = run_tool({"predict", "--load", states, "--index", "3"});
+  CHECK_MESSAGE(result.exit_code == 0, result.err);
+  CHECK(lines_of(result.out).back() == lines_of(own.out).back());
+  result = run_tool({"eval", "--load", states, "--data", other});
+  CHECK(result.exit_code == 1);
+  CHECK_MESSAGE(result.err.find("column 2 of those beside the classes: expected 'width'") !=
+                    std::string::npos,
+                result.err);
+  CHECK(result.err.find("got 'depth'") != std::string::npos);
+  // Weights that begin a training would be those of other columns.
+  const Words init = {"train",   "--label", "kind",   "--batch", "12",
+                      "--steps", "1",       "--init", states};
+  const auto begin_on = [&](const std::string& data) {
+    Words words = init;
+    words.insert(words.end(), {"--data", data});
+    return run_tool(words);
+  };
+  CHECK(begin_on(path).exit_code == 0);
+  CHECK(begin_on(other).exit_code == 0);
+  result = begin_on(swapped);
+  CHECK(result.exit_code == 1);
+  CHECK_MESSAGE(result.err.find("expected 'length'") != std::string::npos, result.err);
+  // A file of an older version does not tell.
+  const keel::Safetensors saved = keel::read_safetensors(states);
+  std::map<std::string, std::string> old = saved.metadata;
+  CHECK(old.erase("columns") == 1);
+  keel::write_safetensors(files.file("old"), saved.tensors, old);
+  CHECK(run_tool({"eval", "--load", files.file("old"), "--data", other}).exit_code == 0);
+  // Names may be no text in UTF-8.
+  const TempFolder others;
+  const std::string latin = with_header("latin.csv", "l\xe4nge,0xb,kind", false);
+  train({"--data", latin, "--label", "kind", "--batch", "12", "--epochs", "20"}, others);
+  const std::string turned = with_header("turned.csv", "0xb,l\xe4nge,kind", true);
+  CHECK(loss_of(others.file("states"), turned) == loss_of(others.file("states"), latin));
+}
+
 TEST_CASE("data formats: tables that cannot be are refused") {
   const TempFolder files;
   const std::string path = files.write("t.csv", table(30));
@@ -112,6 +179,10 @@ TEST_CASE("data formats: tables that cannot be are refused") {
   refused({"--data", files.file("none.csv"), "--label", "kind"}, 1, "none.csv");
   refused({"--data", "digits", "--label", "kind"}, 2, "--label");
   refused({"--data", files.write("big.csv", "x,kind\n1,2\n3,256\n"), "--label", "kind"}, 1, "256");
+  for (const std::string name : {"1.0", "yes"}) {
+    refused({"--data", files.write("c.csv", "x,kind\n1,0\n3," + name + "\n"), "--label", "kind"}, 1,
+            "'kind': expected a class, a whole number from 0 to 255, got '" + name + "'");
+  }
   refused({"--data", path, "--label", "kind", "--model", "lenet"}, 1, "4x4");
   refused({"--data", path, "--label", "kind", "--save", path}, 2, "--save");
 }
@@ -135,6 +206,13 @@ TEST_CASE("data formats: what is no data set is told from what is one") {
   refused({"--data", nothing.path()}, 1, {"holds no file of MNIST or CIFAR-10", "FILE.csv"});
   std::filesystem::create_directory(files.file("f.csv"));
   refused({"--data", files.file("f.csv")}, 1, {"f.csv: holds no file of MNIST or CIFAR-10"});
+  const TempFolder part;
+  part.write("a", idx_bytes({2, 28, 28}, std::string(1568, '\0')));
+  part.write("b", idx_bytes({2}, std::string(2, '\0')));
+  part.write("c", idx_bytes({7}, std::string(7, '\0')));
+  refused({"--data", part.path()}, 1,
+          {"two IDX files of images and two with as many labels",
+           "got a (2 images), b (2 labels), c (7 labels)"});
   DataSet(10, 5).write_to(both);
   both.write("test_batch.bin", cifar_records(2));
   refused({"--data", both.path()}, 1, {"holds files of MNIST and of CIFAR-10"});

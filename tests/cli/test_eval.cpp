@@ -11,6 +11,7 @@
 
 #include <doctest/doctest.h>
 #include <fmt/core.h>
+#include <keel/graph/runtime/safetensors.h>
 
 #include "cli/data_set.h"
 #include "cli/tool.h"
@@ -205,6 +206,8 @@ TEST_CASE("eval: files and flags that do not fit are refused and nothing is writ
   const std::string other =
       trained.files.write("other", softmax_file(ramp_weights(), std::vector<float>(10, 0.0f)));
   refused({"--load", other, "--data", "digits"}, 2, {"--model"});
+  refused({"--load", other, "--model", "softmax"}, 2,
+          {"--load", "other", "does not say on which data", "--data"});
   refused({"--load", other, "--model", "mlp", "--data", trained.data.path()}, 1,
           {"missing in the file", "left aside"});
   auto bad = ramp_weights();
@@ -404,6 +407,13 @@ TEST_CASE("inspect: shapes norms and what is no number") {
   CHECK(of_w.at("nan") == 1);
   CHECK(of_w.at("inf") == 2);
   CHECK(j.at("tensors")[0].at("mean") == 1.5);
+
+  // Squares of these are beyond f64.
+  keel::write_safetensors(files.file("large"),
+                          {{"x", keel::Tensor::of<double>({2}, {3e200, -4e200})}});
+  REQUIRE(run_tool({"inspect", files.file("large"), "--json", files.file("j2")}).exit_code == 0);
+  CHECK(read_json(files.file("j2")).at("tensors")[0].at("norm").get<double>() ==
+        doctest::Approx(5e200));
 
   check_error(run_tool({"inspect"}), 2, {"file is missing"});
   check_error(run_tool({"inspect", files.file("none")}), 1, {"none"});

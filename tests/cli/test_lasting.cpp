@@ -197,10 +197,10 @@ TEST_CASE("lasting: a signalled training leaves the test set out and says so") {
 TEST_CASE("lasting: a second signal of any kind ends it at once") {
   const TempFolder files;
   const std::string metrics = files.file("metrics");
-  // A step of the oracle on a batch this large takes longer than the second signal needs.
+  // A step of the oracle on such a model takes longer than the second signal needs.
   const ToolResult result = run_tool_until(
-      {"train", "--quiet", "--data", small_data().path(), "--backend", "ref", "--batch", "200",
-       "--threads", "1", "--steps", "1000000000", "--metrics", metrics, "--save",
+      {"train", "--quiet", "--data", small_data().path(), "--model", "lenet", "--backend", "ref",
+       "--batch", "20", "--threads", "1", "--steps", "1000000000", "--metrics", metrics, "--save",
        files.file("states")},
       [&] { return has_content(metrics); }, 1000, SIGTERM);
   CHECK(result.exit_code == 143);

@@ -171,7 +171,12 @@ TEST_CASE("launch: what is typed wrong") {
       {{"-n", "2", "--"}, {}, 2, "keel launch: expected a command behind --"},
       {{"-n", "0", "--", "true"}, {}, 2, "expected an integer"},
       {{"--n", "2", "--", "true"}, {}, 2, "--n: there is no such flag; did you mean '-n'?"},
-      {{"-n", "1025", "--", "true"}, {}, 2, "expected an integer"},
+      {{"-n", "1025", "--", "true"}, {}, 2, "keel: error: -n: expected an integer"},
+      {{"-n", "1", "-n", "2", "--", "true"}, {}, 2, "keel: error: -n: is given more than once"},
+      {{"-n", "2", "keel", "train", "--steps", "3"},
+       {},
+       2,
+       "'keel': is not a flag; the command stands behind --; such as: keel launch -n 2 -- keel"},
       {{"--rank-table", "/nowhere.json", "--", "true"}, {}, 1, "/nowhere.json"},
       {{"-n", "2", "--", "true"},
        {{"RANK_ID", "0"}},
@@ -188,6 +193,19 @@ TEST_CASE("launch: what is typed wrong") {
     CHECK(result.exit_code == rule.exit_code);
     CHECK_MESSAGE(contains(result.err, rule.told), result.err);
   }
+}
+
+TEST_CASE("launch: the number of ranks is shown as it is typed") {
+  const ToolResult help = run_tool({"launch", "--help"});
+  CHECK(contains(help.out, "  -n N "));
+  CHECK_FALSE(contains(help.out, "--n "));
+  const ToolResult bare = run_tool({"train", "--", "--steps", "3"});
+  CHECK(bare.exit_code == 2);
+  CHECK_MESSAGE(contains(bare.err, "--: stands before a command, and keel train starts none"),
+                bare.err);
+  // A flag may have it as its value.
+  const ToolResult value = run_tool({"sample", "--prompt", "--", "--load", "nofile"});
+  CHECK_MESSAGE(contains(value.err, "--load: nofile"), value.err);
 }
 
 TEST_CASE("launch: commands that end by themselves") {
@@ -306,6 +324,18 @@ TEST_CASE("launch: a rank that is killed behind a signal is lost all the same") 
   CHECK(result.exit_code == 128 + SIGTERM);
   CHECK_MESSAGE(contains(launchers_line(result), "rank 1 was killed by SIGKILL at bench of "),
                 result.err);
+}
+
+TEST_CASE("launch: a rank that goes by a signal without a farewell ends the others") {
+  if (without_gloo()) return;
+  const ToolResult result = launch_with(
+      "test $RANK_ID = 0 && trap '' TERM; test $RANK_ID = 0 || "
+      "(until_begun \"$1\"; kill -TERM $PPID) &");
+  CHECK(result.exit_code == 128 + SIGTERM);
+  CHECK_MESSAGE(contains(launchers_line(result), "rank 1 was killed by SIGTERM at bench of "),
+                result.err);
+  CHECK_MESSAGE(contains(launchers_line(result), "; this rank was "), result.err);
+  CHECK_MESSAGE(!contains(result.err, "TIMEOUT"), result.err);
 }
 
 TEST_CASE("launch: children are waited for where their ends were ignored") {

@@ -177,6 +177,31 @@ TEST_CASE("run says which array does not fit and which file is damaged") {
   CHECK_MESSAGE(contains(damaged.err, "m.keel: graph text: 3:1"), damaged.err);
 }
 
+// tf2onnx names outputs so; a graph's text has no such names.
+TEST_CASE("a model that was imported gives its outputs the names of the file") {
+  const TempFolder temp;
+  const std::string model =
+      temp.write("m.onnx", onnx_model({.nodes = {onnx_node("Relu", {"x"}, {"Identity:0"}),
+                                                 onnx_node("Neg", {"x"}, {"Identity_1:0"})},
+                                       .initializers = {},
+                                       .inputs = {onnx_value("x", 1, {2})},
+                                       .outputs = {onnx_value("Identity:0", 1, {2}),
+                                                   onnx_value("Identity_1:0", 1, {2})}}));
+  keel::write_npy(temp.file("x.npy"), keel::Tensor::of<float>({2}, {1, -1}));
+  REQUIRE(run_tool({"import", model, "--out", temp.file("m.keel")}).exit_code == 0);
+  for (const std::string file : {"m.onnx", "m.keel"}) {
+    CAPTURE(file);
+    const ToolResult result =
+        run_tool({"run", temp.file(file), "--input", "x=" + temp.file("x.npy"), "--output-dir",
+                  temp.file("of_" + file)});
+    REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+    CHECK(bit_equal(keel::read_npy(temp.file("of_" + file + "/Identity:0.npy")),
+                    keel::Tensor::of<float>({2}, {1, 0})));
+    CHECK(bit_equal(keel::read_npy(temp.file("of_" + file + "/Identity_1:0.npy")),
+                    keel::Tensor::of<float>({2}, {-1, 1})));
+  }
+}
+
 TEST_SUITE_END();
 
 }  // namespace keel_test

@@ -8,6 +8,7 @@
 
 #include "cli/data_set.h"
 #include "cli/tool.h"
+#include "support/error_of.h"
 
 TEST_SUITE_BEGIN("cli");
 
@@ -93,6 +94,43 @@ TEST_CASE("output files: two outputs on one path are refused") {
   inputs.check_refused({"--data", inputs.data.path(), "--profile", inputs.files.file("p"),
                         "--summary", inputs.files.file("p/advice.txt")},
                        {"--profile", "--summary"});
+}
+
+TEST_CASE("output files: no output is the file that the shell opened for what is printed") {
+  const Inputs inputs;
+  const std::string log = inputs.files.file("log"), kept = "what was there before\n";
+  struct Rule {
+    const char* line;
+    const char* told;
+  };
+  const Rule rules[] = {
+      {"train --steps 2 --summary /dev/stdout >>$1",
+       "--summary: /dev/stdout: is the file of standard output, too"},
+      {"train --steps 2 --metrics /dev/stdout >>$1",
+       "--metrics: /dev/stdout: is the file of standard output, too"},
+      {"train --steps 2 --metrics /dev/stderr >>$1 2>&1",
+       "--metrics: /dev/stderr: is the file of standard "},
+      {"train --steps 2 --save $1 >>$1", "is the file of standard output, too"},
+      {"train --steps 2 --save $1 2>>$1", "is the file of standard error, too"},
+      {"eval --load $2 --json $1 >>$1", "is the file of standard output, too"},
+  };
+  for (const Rule& rule : rules) {
+    const std::string line = rule.line;
+    CAPTURE(line);
+    inputs.files.write("log", kept);
+    const ToolResult result = run_bash("\"$0\" " + line, {log, inputs.states});
+    CHECK(result.exit_code == 2);
+    const std::string all = read_text(log) + result.err;
+    CHECK(all.starts_with(kept));
+    CHECK_MESSAGE(contains(all, rule.told), all);
+  }
+  // A pipe is no file that anything could be lost of.
+  const ToolResult lines =
+      run_bash(R"("$0" train --quiet --steps 2 --metrics /dev/stdout | cat)", {});
+  CHECK(lines_of(lines.out).size() == 2);
+  const ToolResult piped =
+      run_bash(R"("$0" train --quiet --steps 2 --summary /dev/stdout | cat)", {});
+  CHECK_MESSAGE(contains(piped.err, "/dev/stdout: expected a regular file, got a pipe"), piped.err);
 }
 
 TEST_CASE("output files: no output is a checkpoint of the same training") {

@@ -198,7 +198,11 @@ TEST_CASE("train: every legal mode trains about as well or refuses with a reason
       CAPTURE(mode);
       if (mode == "force_fp16" || mode == "fp16") {
         const std::string text = refusal({"train", "--quiet", "--steps", "2", flag, mode}, 2);
-        CHECK(contains(text, "precision " + mode + ": is for inference"));
+        CHECK(contains(text, flag + ": " + mode + ": is for inference"));
+        const std::string advised = mode == "fp16" ? "origin" : "must_keep_origin_dtype";
+        CHECK_MESSAGE(contains(text, "choose a mode for training, such as " + advised + "\n"),
+                      text);
+        train({"--steps", "2", flag, advised});
         continue;
       }
       if (contains(mode, "hif8")) {
@@ -214,6 +218,20 @@ TEST_CASE("train: every legal mode trains about as well or refuses with a reason
       CHECK((run.summary.at("state_sha256") == full.summary.at("state_sha256")) == same);
     }
   }
+}
+
+TEST_CASE("train: a default for inference is refused with a flag that can be added") {
+  const Words words = {"train", "--quiet", "--model", "mlp", "--steps", "1"};
+  const Variables preset = {{"KEEL_NPU_PRESET", "ascend310"}};
+  const ToolResult refused = run_tool(words, preset);
+  CHECK(refused.exit_code == 2);
+  CHECK(contains(refused.err, "npu: force_fp16: the default precision, is for inference"));
+  CHECK_MESSAGE(contains(refused.err, "; add --precision-mode must_keep_origin_dtype\n"),
+                refused.err);
+  Words advised = words;
+  advised.insert(advised.end(), {"--precision-mode", "must_keep_origin_dtype"});
+  const ToolResult followed = run_tool(advised, preset);
+  CHECK_MESSAGE(followed.exit_code == 0, followed.err);
 }
 
 TEST_CASE("train: a mix list is read and warned of and kept for a resumed training") {
@@ -476,6 +494,80 @@ TEST_CASE("train: an accelerated training changes its precision at one step and 
                           "--accelerate-train-mode", "fast|step"},
                          2),
                  "which the training ends in, got force_fp32"));
+}
+
+// Presets of series 910 stop f16 at 65504, those of series 910B make infinities.
+TEST_CASE("precision: a file that met other overflows of f16 is used with a warning") {
+  const TempFolder files;
+  const std::string file = files.file("states"), wide = files.file("wide");
+  const Words base = {"train", "--quiet", "--model", "mlp", "--steps", "1"};
+  const auto train_with = [&](const Words& more) {
+    Words words = base;
+    words.insert(words.end(), more.begin(), more.end());
+    const ToolResult result = run_tool(words);
+    REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  };
+  train_with({"--preset", "ascend910", "--precision", "mixed_fp16", "--save", file});
+  train_with({"--preset", "ascend910", "--precision", "fp32", "--save", wide});
+  const std::string warning =
+      "states was trained where an overflow of f16 becomes the largest number, 65504, and here it "
+      "becomes an infinity";
+  const Words resume = {"train", "--quiet", "--steps", "2", "--resume"};
+  const auto told = [&](Words words, const std::string& of, const std::string& preset = "") {
+    words.push_back(of);
+    const ToolResult result =
+        run_tool(words, preset.empty() ? Variables{} : Variables{{"KEEL_NPU_PRESET", preset}});
+    REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+    return contains(result.err, warning) ? "told" : result.err;
+  };
+  for (const Words& words :
+       {resume, Words{"eval", "--load"}, Words{"predict", "--index", "0", "--load"}}) {
+    const std::string command = join(words);
+    CAPTURE(command);
+    CHECK(told(words, file) == "told");
+    CHECK(told(words, file, "ascend910") == "");
+    CHECK(told(words, file, "ascend310") == "");  // another device, the same overflow
+    CHECK(told(words, wide) == "");
+  }
+  const ToolResult same =
+      run_tool({"train", "--quiet", "--steps", "2", "--preset", "ascend910", "--resume", file});
+  CHECK(same.exit_code == 0);
+  CHECK(same.err == "");
+}
+
+// Precisions whose own low dtype is another, or that have none.
+TEST_CASE("precision: a file notes overflows of f16 of a fast phase and of customised dtypes") {
+  const TempFolder files;
+  const std::string file = files.file("states"), rules = files.file("dtypes.cfg");
+  const auto run_on = [](const std::string& preset, const Words& command, const Words& more) {
+    Words words = command;
+    words.insert(words.end(), more.begin(), more.end());
+    const ToolResult result = run_tool(words, {{"KEEL_NPU_PRESET", preset}});
+    const std::string typed = join(words);
+    REQUIRE_MESSAGE(result.exit_code == 0, typed, ": ", result.err);
+    return result.err;
+  };
+  const Words first = {"train", "--quiet", "--model", "mlp", "--steps", "2", "--save", file};
+  const Words resume = {"train", "--quiet", "--steps", "4", "--resume", file};
+  const Words eval = {"eval", "--load", file, "--precision"};
+  const std::string stopped = "states was trained where an overflow of f16 becomes the largest";
+  const std::string infinite = "states was trained where an overflow of f16 becomes an infinity";
+
+  run_on("ascend910", first, {"--precision", "fp32", "--accelerate-train-mode", "fast|step|0.9"});
+  CHECK(contains(run_on("ascend910b1", resume, {}), stopped));
+  CHECK(!contains(run_on("ascend910", resume, {}), "overflow"));
+  CHECK(contains(run_on("ascend910b1", eval, {"mixed_fp16"}), stopped));
+  CHECK(!contains(run_on("ascend910b1", eval, {"fp32"}), "overflow"));
+  run_on("ascend910b1", first,
+         {"--precision", "fp32", "--accelerate-train-mode", "fast1|step|0.9"});
+  CHECK(!contains(run_on("ascend910", eval, {"mixed_fp16"}), "overflow"));
+
+  write_text(rules, "OpType::matmul::InputDtype:float16,float16,OutputDtype:float32\n");
+  run_on("ascend910b1", first, {"--precision", "mixed_bf16", "--customize-dtypes", rules});
+  CHECK(contains(run_on("ascend910", eval, {"mixed_fp16"}), infinite));
+  // A mode that keeps the graph's dtypes reads no rules.
+  run_on("ascend910b1", first, {"--precision", "fp32", "--customize-dtypes", rules});
+  CHECK(!contains(run_on("ascend910", eval, {"mixed_fp16"}), "overflow"));
 }
 
 TEST_SUITE_END();

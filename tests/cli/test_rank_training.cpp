@@ -248,6 +248,27 @@ TEST_CASE("ranks: a signal to the launcher ends the training behind one step on 
   CHECK(read_json(files.file("summary"))["steps"] >= 50);
 }
 
+// As systemd and timeout(1) send it: each rank has it from there and from the launcher.
+TEST_CASE("ranks: a signal to the group of the launcher ends the training behind one step") {
+  if (without_gloo()) return;
+  const TempFolder files;
+  for (const std::string signal : {"TERM", "INT"}) {
+    CAPTURE(signal);
+    const std::string metrics = files.file("metrics " + signal);
+    const std::string states = files.file("states " + signal);
+    const ToolResult result = run_bash(
+        R"(set -m
+        timeout -k 60 200 "$0" launch -n 2 -- keel train --quiet --data "$1" --batch 20 \
+          --steps 100000000 --metrics "$2" --save "$3" &
+        until [ -s "$2" ] || ! kill -0 $!; do sleep 0.01; done
+        kill -$4 -- -$!; wait $!)",
+        {small_data().path(), metrics, states, signal}, {{"HCCL_EXEC_TIMEOUT", "60"}});
+    CHECK_MESSAGE(result.exit_code == 128 + (signal == "TERM" ? SIGTERM : SIGINT), result.err);
+    CHECK_MESSAGE(!contains(result.err, "keel: "), result.err);
+    CHECK(std::filesystem::exists(states));
+  }
+}
+
 // A shell whose terminal goes away sends the hangup to each process of the job, so that ranks get
 // it from there and from the launcher.
 TEST_CASE("ranks: a hangup ends the training behind one step and saves it") {

@@ -1,4 +1,5 @@
 // Flags that a command would leave unread are refused, and lists are taken from files of --config.
+#include <filesystem>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -65,6 +66,39 @@ TEST_CASE("refused flags: acceleration by the loss names the flag that it lacks"
                                       "--steps", "1", "--accelerate-train-mode", "fast|loss"});
   CHECK(result.exit_code == 2);
   CHECK_MESSAGE(contains(result.err, "add --target-loss LOSS, or set TARGET_LOSS"), result.err);
+}
+
+TEST_CASE("refused flags: a refused training has made no folder") {
+  const TempFolder files;
+  const std::string folder = files.file("checkpoints");
+  for (const Words& words :
+       {Words{"--precision-mode", "force_fp16"}, Words{"--precision-mode-v2", "fp16"},
+        Words{"--accelerate-train-mode", "fast|loss|1.05"}}) {
+    Words all = {"train", "--steps", "3", "--checkpoint", folder};
+    all.insert(all.end(), words.begin(), words.end());
+    check_refused(all, words[0] + ": " + words[1] + ": ");
+    CHECK_FALSE(std::filesystem::exists(folder));
+  }
+  const std::string options = files.write("options.json", R"({"precision_mode": "force_fp16"})");
+  check_refused({"config", "--from-adapter", options, "--out", files.file("run.json")},
+                "--precision-mode: force_fp16: is for inference");
+  CHECK_FALSE(std::filesystem::exists(files.file("run.json")));
+}
+
+TEST_CASE("refused flags: a file or a name that is not there is told with its flag") {
+  const TempFolder files;
+  const std::string none = files.file("none.json");
+  for (const std::string flag :
+       {"--resume", "--init", "--modify-mixlist", "--customize-dtypes", "--config"}) {
+    CAPTURE(flag);
+    const ToolResult result = run_tool({"train", "--steps", "1", flag, none});
+    CHECK(result.exit_code == 1);
+    CHECK_MESSAGE(contains(result.err, "keel: error: " + flag + ": " + none + ": cannot open"),
+                  result.err);
+  }
+  for (const Words& words :
+       {Words{"train", "--steps", "1", "--preset", "nope"}, Words{"info", "--preset", "nope"}})
+    check_refused(words, "keel: error: --preset: nope: expected one of ");
 }
 
 TEST_SUITE_END();

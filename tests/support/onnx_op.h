@@ -27,6 +27,30 @@ struct OnnxOp {
   std::vector<std::string> outputs = {"y"};
   int64_t opset = 17;
 
+  // Returns the number that ONNX gives a dtype.
+  static int number_of(keel::DType dtype) {
+    switch (dtype) {
+      case keel::DType::kF32:
+        return 1;
+      case keel::DType::kI32:
+        return 6;
+      case keel::DType::kI64:
+        return 7;
+      case keel::DType::kF16:
+        return 10;
+      case keel::DType::kF64:
+        return 11;
+      case keel::DType::kBF16:
+        return 16;
+      default:
+        throw keel::Error({.op = "OnnxOp",
+                           .argument = "operand",
+                           .expected = "f64, f32, f16, bf16, i64 or i32",
+                           .got = keel::name_of(dtype),
+                           .fix = "add its number of ONNX to number_of()"});
+    }
+  }
+
   keel::onnx::ImportedModel import() const {
     OnnxGraph graph;
     std::vector<std::string> inputs;
@@ -34,7 +58,7 @@ struct OnnxOp {
       inputs.push_back(operand.name);
       if (operand.name.empty()) continue;
       const keel::DType dtype = operand.value.dtype();
-      const int type = dtype == keel::f32 ? 1 : dtype == keel::i32 ? 6 : 7;
+      const int type = number_of(dtype);
       const auto& own = operand.value.shape();
       const std::vector<int64_t> shape(own.begin(), own.end());
       if (!operand.held)

@@ -9,6 +9,7 @@
 #include <keel/keel.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/base/flag_errors.h"
 #include "cli/base/output_files.h"
 
 namespace keel_cli {
@@ -23,6 +24,9 @@ constexpr const char* kEnvironment = "environment";  // shows it, wrong values i
   throw keel::Error(
       {.op = flag, .message = message, .fix = fix, .kind = keel::ErrorKind::kInvalidArgument});
 }
+
+// Returns a flag as it is typed: "-n", "--steps".
+std::string flag_text(const std::string& name) { return (name.size() == 1 ? "-" : "--") + name; }
 
 // The regular expressions of the parser below recurse once a character. Paths, the longest values
 // there are, end at 4,096 bytes.
@@ -110,8 +114,27 @@ void CommandLine::add_subjects(const std::string& what, const std::string& fix) 
   several_subjects_ = true;
 }
 
-void CommandLine::parse(const std::vector<std::string>& words) {
+void CommandLine::add_command(const std::string& example) { command_example_ = example; }
+
+// Says whether the word is a flag whose value is the next word.
+bool CommandLine::takes_value(const std::string& word) const {
+  return std::any_of(flags_.begin(), flags_.end(), [&](const DeclaredFlag& flag) {
+    return flag_text(flag.name) == word && !flag.value.empty() && !is_optional(flag.value);
+  });
+}
+
+void CommandLine::parse(const std::vector<std::string>& all_words) {
+  auto separator = std::find(all_words.begin(), all_words.end(), "--");
+  while (separator != all_words.end() && separator != all_words.begin() &&
+         takes_value(*std::prev(separator)))
+    separator = std::find(std::next(separator), all_words.end(), "--");
+  const std::vector<std::string> words(all_words.begin(), separator);
   for (const std::string& word : words) check_length(word);
+  if (separator != all_words.end()) {
+    if (command_example_.empty())
+      fail("--", "stands before a command, and keel " + command_ + " starts none", "leave it out");
+    started_.assign(separator + 1, all_words.end());
+  }
   const bool takes_first = !subject_kind_.empty() && !words.empty() && !words[0].starts_with('-');
   if (takes_first) subjects_.push_back(words[0]);
   parse_flags({words.begin() + (takes_first ? 1 : 0), words.end()});
@@ -126,7 +149,7 @@ void CommandLine::parse_flags(const std::vector<std::string>& words) {
   std::vector<std::string> names;
   std::vector<std::string> attached = words;
   for (const DeclaredFlag& flag : flags_) {
-    names.push_back((flag.name.size() == 1 ? "-" : "--") + flag.name);
+    names.push_back(flag_text(flag.name));
     if (is_optional(flag.value)) attached = with_value_attached(std::move(attached), names.back());
     if (flag.value.empty())
       options.add_options()(flag.name, flag.help);
@@ -146,6 +169,9 @@ void CommandLine::parse_flags(const std::vector<std::string>& words) {
       if (word.rfind('-', 0) == 0)
         fail(flag, "there is no such flag",
              flag == "-h" ? "--help lists the flags" : keel::did_you_mean(flag, names));
+      if (!command_example_.empty())
+        fail("'" + word + "'", "is not a flag; the command stands behind --",
+             "such as: " + command_example_);
       if (subject_kind_.empty()) fail("'" + word + "'", "is not a flag; flags begin with --");
       if (!several_subjects_ && !subjects_.empty())
         fail("'" + word + "'", "is one more " + subject_kind_ + ", behind '" + subjects_[0] + "'",
@@ -157,10 +183,10 @@ void CommandLine::parse_flags(const std::vector<std::string>& words) {
       std::string value;
       if (flag.repeated) continue;
       if (!flag.value.empty()) {
-        if (result.count(flag.name) > 1) fail("--" + flag.name, "is given more than once");
+        if (result.count(flag.name) > 1) fail(flag_text(flag.name), "is given more than once");
         value = result[flag.name].as<std::string>();
         if (value.empty() && !is_optional(flag.value))
-          fail("--" + flag.name, "is given without a value");
+          fail(flag_text(flag.name), "is given without a value");
       }
       given_.emplace_back(flag.name, value);
     }
@@ -168,16 +194,16 @@ void CommandLine::parse_flags(const std::vector<std::string>& words) {
       const auto flag = std::find_if(flags_.begin(), flags_.end(),
                                      [&](const DeclaredFlag& f) { return f.name == given.key(); });
       if (flag != flags_.end() && flag->value.empty() && given.value() != "true")
-        fail("--" + flag->name, "takes no value, got '" + given.value() + "'",
+        fail(flag_text(flag->name), "takes no value, got '" + given.value() + "'",
              "give it alone, or leave it out");
       if (flag == flags_.end() || !flag->repeated) continue;
-      if (given.value().empty()) fail("--" + flag->name, "is given without a value");
+      if (given.value().empty()) fail(flag_text(flag->name), "is given without a value");
       given_.emplace_back(flag->name, given.value());
     }
     if (!wants_help()) read_config();
     // The command must not write over what it reads by them.
     for (const std::string& flag : common_input_flags()) {
-      for (const std::string& file : texts(flag)) remember_common_input({"--" + flag, file});
+      for (const std::string& file : texts(flag)) remember_common_input({flag_text(flag), file});
     }
     if (const auto mib = integer(kReadBudget, 1, kMostCount))
       keel::set_read_budget(static_cast<uint64_t>(*mib) << 20);
@@ -189,7 +215,7 @@ void CommandLine::parse_flags(const std::vector<std::string>& words) {
     throw;
   } catch (const std::exception& error) {
     for (const DeclaredFlag& flag : flags_) {
-      if (flag.value.empty()) require_no_value(words, "--" + flag.name);
+      if (flag.value.empty()) require_no_value(words, flag_text(flag.name));
     }
     fail("keel " + command_, error.what(), "see keel " + command_ + " --help");
   }
@@ -199,7 +225,9 @@ void CommandLine::read_config() {
   const auto path = text(kConfigFlag);
   if (!path) return;
   config_file_ = *path;
-  config_flags_ = take(read_config_file(*path), *path);
+  const keel::Json document =
+      in_flag(flag_text(kConfigFlag), [&] { return read_config_file(*path); });
+  config_flags_ = take(document, *path);
 }
 
 std::vector<std::string> CommandLine::take(const keel::Json& document, const std::string& source) {
@@ -236,20 +264,20 @@ std::optional<int64_t> CommandLine::integer(const std::string& name, int64_t min
                                             int64_t max) const {
   const auto value = text(name);
   if (!value) return std::nullopt;
-  return keel::parse_integer(*value, "--" + name, min, max);
+  return keel::parse_integer(*value, flag_text(name), min, max);
 }
 
 std::optional<double> CommandLine::number(const std::string& name, double min, double max) const {
   const auto value = text(name);
   if (!value) return std::nullopt;
-  return keel::parse_number(*value, "--" + name, min, max);
+  return keel::parse_number(*value, flag_text(name), min, max);
 }
 
 std::optional<std::string> CommandLine::choice(const std::string& name,
                                                const std::vector<std::string>& choices) const {
   const auto value = text(name);
   if (!value) return std::nullopt;
-  return keel::parse_choice(*value, "--" + name, choices);
+  return keel::parse_choice(*value, flag_text(name), choices);
 }
 
 std::vector<int64_t> CommandLine::integers(const std::string& name, int64_t min, int64_t max,
@@ -257,8 +285,8 @@ std::vector<int64_t> CommandLine::integers(const std::string& name, int64_t min,
   const auto value = text(name);
   if (!value) return none;
   std::vector<int64_t> numbers;
-  for (const std::string& word : split("--" + name, *value)) {
-    numbers.push_back(keel::parse_integer(word, "--" + name, min, max));
+  for (const std::string& word : split(flag_text(name), *value)) {
+    numbers.push_back(keel::parse_integer(word, flag_text(name), min, max));
   }
   return numbers;
 }
@@ -268,15 +296,15 @@ std::vector<std::string> CommandLine::choices(const std::string& name,
                                               std::vector<std::string> none) const {
   const auto value = text(name);
   if (!value) return none;
-  std::vector<std::string> words = split("--" + name, *value);
-  for (const std::string& word : words) keel::parse_choice(word, "--" + name, choices);
+  std::vector<std::string> words = split(flag_text(name), *value);
+  for (const std::string& word : words) keel::parse_choice(word, flag_text(name), choices);
   return words;
 }
 
 std::string CommandLine::help() const {
   std::string text = "keel " + command_ + ": " + summary_ + "\n";
   for (const DeclaredFlag& flag : flags_) {
-    std::string left = "  --" + flag.name + (flag.value.empty() ? "" : " " + flag.value);
+    std::string left = "  " + flag_text(flag.name) + (flag.value.empty() ? "" : " " + flag.value);
     left.resize(std::max<size_t>(left.size() + 2, 30), ' ');
     text += left + flag.help + "\n";
   }

@@ -38,10 +38,15 @@ class CommandLine {
   void add_subject(const std::string& what, const std::string& fix);
   // The same for a command that works on several: all words that belong to no flag.
   void add_subjects(const std::string& what, const std::string& fix);
+  // The words behind "--" are a command that this one starts; `example` is a line with one. Without
+  // this a "--" is refused.
+  void add_command(const std::string& example);
+  const std::vector<std::string>& command() const noexcept { return started_; }
+  const std::string& command_example() const noexcept { return command_example_; }
   const std::string& subject() const noexcept { return subjects_.front(); }
   const std::vector<std::string>& subjects() const noexcept { return subjects_; }
   // Throws keel::Error for what was not declared, a missing value, or words that are no flags.
-  void parse(const std::vector<std::string>& words);
+  void parse(const std::vector<std::string>& all_words);
 
   // Takes the flags that a document gives and that were not given yet; returns their names. Throws
   // what flags_in does.
@@ -69,6 +74,7 @@ class CommandLine {
 
  private:
   void read_config();
+  bool takes_value(const std::string& word) const;
   void parse_flags(const std::vector<std::string>& words);
 
   std::string command_;
@@ -77,6 +83,8 @@ class CommandLine {
   std::string subject_kind_, subject_fix_;  // empty: the command has none
   bool several_subjects_ = false;
   std::vector<std::string> subjects_;
+  std::string command_example_;  // empty: it starts none
+  std::vector<std::string> started_;
   GivenFlags given_;
   std::string config_file_;
   std::vector<std::string> config_flags_;

@@ -21,8 +21,8 @@ void print_line(const char* kind, const std::string& text) {
   std::cerr << fmt::format("keel: {}: {}\n", kind, keel::printable(text, kMostOfMessage));
 }
 
-// Returns the message without the tool's own line, which tells nobody anything who typed a command;
-// lines of models and of plugins stay.
+}  // namespace
+
 std::string message_of(const std::exception& error) {
   constexpr std::string_view kThisFile = __FILE__, kInTool = "base/errors.cpp";
   constexpr std::string_view kTool = kThisFile.substr(0, kThisFile.size() - kInTool.size());
@@ -35,8 +35,6 @@ std::string message_of(const std::exception& error) {
     message.resize(message.size() - told.size());
   return message;
 }
-
-}  // namespace
 
 void print_error(const std::exception& error, const std::string& note) {
   print_line("error", message_of(error) + (note.empty() ? "" : " (" + note + ")"));

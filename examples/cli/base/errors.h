@@ -7,6 +7,10 @@
 
 namespace keel_cli {
 
+// Returns the message without the tool's own line, which tells nobody anything who typed a command;
+// lines of models and of plugins stay.
+std::string message_of(const std::exception& error);
+
 // `note` stands behind the message, in parentheses.
 void print_error(const std::exception& error, const std::string& note = "");
 void print_warning(const std::string& message);

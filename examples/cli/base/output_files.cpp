@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <system_error>
+#include <unistd.h>
 #include <utility>
 
 #include <keel/backends/npu/presets/preset.h>
@@ -40,6 +41,7 @@ struct Identity {
     path = fs::weakly_canonical(fs::absolute(follow_links(name), unknown), unknown);
     if (unknown) path = fs::absolute(name, unknown).lexically_normal();
   }
+  explicit Identity(const struct stat& status) : inode({status.st_dev, status.st_ino}) {}
   bool operator==(const Identity& other) const {
     return (inode && inode == other.inode) || (!path.empty() && path == other.path);
   }
@@ -63,6 +65,18 @@ struct Known {
   Identity identity;
 };
 
+// Returns the files that the shell has opened for what this process prints.
+std::vector<Known> printed_files() {
+  std::vector<Known> files;
+  for (const auto& [descriptor, name] :
+       {std::pair(STDOUT_FILENO, "standard output"), std::pair(STDERR_FILENO, "standard error")}) {
+    struct stat status {};
+    if (::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode))
+      files.push_back({{name, ""}, Identity(status)});
+  }
+  return files;
+}
+
 [[noreturn]] void refuse(const NamedFile& output, const NamedFile& other, bool read) {
   throw keel::Error(
       {.op = output.flag,
@@ -71,7 +85,8 @@ struct Known {
                        : "is the file of " + other.flag + ", too",
        .fix = read && other.flag == "--resume" && output.flag == "--save"
                   ? "give it a file of its own, or add --replace"
-                  : "give it a file of its own",
+              : other.path.empty() ? "give it another file: this one takes what is printed"
+                                   : "give it a file of its own",
        .kind = keel::ErrorKind::kInvalidArgument});
 }
 
@@ -88,7 +103,7 @@ void require_distinct(const std::vector<NamedFile>& outputs, const std::vector<N
   std::vector<NamedFile> all_inputs = inputs;
   for (NamedFile& file : common_inputs()) all_inputs.push_back(std::move(file));
   const std::vector<Known> read = known(all_inputs);
-  std::vector<Known> written;
+  std::vector<Known> written = printed_files();
   for (const Known& output : known(outputs)) {
     const auto same = [&](const Known& other) { return other.identity == output.identity; };
     if (const auto other = std::find_if(written.begin(), written.end(), same);

@@ -1,6 +1,7 @@
 // The files that a command is asked to write: none may be another one of them, nor a file that the
-// command reads. Compared before anything is opened, by device and inode where the files exist and
-// by their paths with links resolved, so that links, hard links and "./x" are seen through.
+// command reads, nor the one that standard output or standard error goes to. Compared before
+// anything is opened, by device and inode where the files exist and by their paths with links
+// resolved, so that links, hard links and "./x" are seen through.
 #ifndef KEEL_EXAMPLES_CLI_BASE_OUTPUT_FILES_H
 #define KEEL_EXAMPLES_CLI_BASE_OUTPUT_FILES_H
 

@@ -7,6 +7,7 @@
 #include <keel/core/base/file.h>
 
 #include "cli/base/errors.h"
+#include "cli/base/flag_errors.h"
 
 namespace keel_cli {
 namespace {
@@ -46,6 +47,25 @@ std::string PrecisionFlags::mode_on(const keel::Backend& backend,
   return keel::resolve(value, backend, options).mode->name;
 }
 
+void PrecisionFlags::require_for_training(const keel::Backend& backend,
+                                          const keel::DeviceOptions* options) const {
+  const auto resolved = keel::resolve(value, backend, options);
+  if (!resolved.mode->for_inference) return;
+  const auto refuse = [&](const std::string& who, const std::string& what, const char* fix) {
+    throw keel::Error({.op = who,
+                       .argument = resolved.mode->name,
+                       .message = what + "is for inference, and a training updates states",
+                       .fix = fix,
+                       .kind = keel::ErrorKind::kInvalidArgument});
+  };
+  if (resolved.is_default)
+    refuse(backend.name(), "the default precision, ",
+           "add --precision-mode must_keep_origin_dtype");
+  if (!value.mode_v2.empty())
+    refuse("--precision-mode-v2", "", "choose a mode for training, such as origin");
+  refuse("--precision-mode", "", "choose a mode for training, such as must_keep_origin_dtype");
+}
+
 void declare_precision_flags(CommandLine& line) {
   line.add("precision", alternatives(keel::precision_names()),
            "mixed: products of 16-bit operands with f32 sums, all else f32 (the device's default)");
@@ -73,12 +93,15 @@ PrecisionFlags read_precision(const CommandLine& line) {
   flags.value.name = name("precision", PrecisionOption::kShort);
   flags.value.mode = name("precision-mode", PrecisionOption::kMode);
   flags.value.mode_v2 = name("precision-mode-v2", PrecisionOption::kModeV2);
+  const auto read = [&](const char* flag, const std::string& file) {
+    return in_flag(flag, [&] { return keel::read_file(file, kMostBytes); });
+  };
   if (const auto file = line.text("modify-mixlist")) {
-    flags.mix_list = keel::read_file(*file, kMostBytes);
+    flags.mix_list = read("--modify-mixlist", *file);
     flags.value.mix_list = mix_list_of(flags.mix_list, *file, true);
   }
   if (const auto file = line.text("customize-dtypes")) {
-    flags.dtypes = keel::read_file(*file, kMostBytes);
+    flags.dtypes = read("--customize-dtypes", *file);
     flags.value.dtypes = keel::parse_dtype_overrides(flags.dtypes, *file);
   }
   return flags;

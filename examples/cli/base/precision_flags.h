@@ -22,6 +22,10 @@ struct PrecisionFlags {
   // Returns the name of the mode on a device. Throws keel::Error where the device has not got it.
   std::string mode_on(const keel::Backend& backend,
                       const keel::DeviceOptions* options = nullptr) const;
+  // The compiler refuses a step that updates states in a mode for inference; this does so before
+  // anything is written, and names the flag.
+  void require_for_training(const keel::Backend& backend,
+                            const keel::DeviceOptions* options = nullptr) const;
 };
 
 // --precision, --precision-mode, --precision-mode-v2, --modify-mixlist and --customize-dtypes.

@@ -30,6 +30,35 @@ void require_column(const std::string& path, const std::string& label) {
                      .fix = keel::did_you_mean(label, columns)});
 }
 
+// Lists a folder's IDX files, as MNIST's are, with what they hold; empty where it has none. A
+// folder of many files is no set, and is not looked into.
+std::string idx_files_in(const std::string& folder) {
+  constexpr size_t kMostFiles = 64;
+  std::vector<std::string> lines;
+  std::error_code failure;
+  size_t files = 0;
+  std::filesystem::directory_iterator next(folder, failure);
+  while (!failure && next != std::filesystem::directory_iterator()) {
+    if (++files > kMostFiles) return "";
+    const std::filesystem::directory_entry& file = *next;
+    std::error_code unknown;
+    const auto header =
+        file.is_regular_file(unknown) ? keel::look_at_idx(file.path().string()) : std::nullopt;
+    if (header) {
+      const std::string what = header->rank == 3   ? "images"
+                               : header->rank == 1 ? "labels"
+                                                   : fmt::format("of rank {}", header->rank);
+      lines.push_back(
+          fmt::format("{} ({} {})", file.path().filename().string(), header->count, what));
+    }
+    next.increment(failure);
+  }
+  std::sort(lines.begin(), lines.end());
+  std::string list;
+  for (const std::string& line : lines) list += (list.empty() ? "" : ", ") + line;
+  return list;
+}
+
 // Loads a folder with the files of one of the sets.
 keel::LabelledSplits load_folder(const std::string& folder) {
   const bool cifar10 = keel::holds_cifar10(folder);
@@ -44,6 +73,14 @@ keel::LabelledSplits load_folder(const std::string& folder) {
   std::error_code failure;
   const bool is_folder = std::filesystem::is_directory(folder, failure);
   if (is_folder) std::filesystem::directory_iterator(folder, failure);  // may it be listed?
+  if (const std::string idx = is_folder && !failure ? idx_files_in(folder) : ""; !idx.empty()) {
+    throw keel::Error({.op = folder,
+                       .expected =
+                           "two IDX files of images and two with as many labels, the larger "
+                           "ones to train on and the smaller ones for the test",
+                       .got = idx,
+                       .fix = "put these four files into a folder of their own"});
+  }
   throw keel::Error(
       {.op = folder,
        .message = failure     ? failure.message()

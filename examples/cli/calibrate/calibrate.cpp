@@ -15,6 +15,7 @@
 
 #include "cli/base/command_line.h"
 #include "cli/base/commands.h"
+#include "cli/base/flag_errors.h"
 #include "cli/base/output_files.h"
 #include "cli/calibrate/report.h"
 
@@ -186,7 +187,9 @@ int compare_measured(const CommandLine& line) {
   if (!fit.empty()) require_writable("--fit", fit);
   if (!json.empty()) require_writable("--json", json);
   if (!html.empty()) require_writable("--html", html);
-  if (preset) static_cast<void>(keel::npu::load_preset(*preset));
+  if (preset)
+    in_flag(
+        "--preset", [&] { return keel::npu::load_preset(*preset); }, "preset");
   keel::npu::RowChoice choice;
   choice.device = line.text("device");
   const std::optional<TableLines> lines = lines_of(line, "lines");

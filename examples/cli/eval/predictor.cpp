@@ -11,6 +11,7 @@
 #include "cli/base/pass_flags.h"
 #include "cli/base/run_flags.h"
 #include "cli/model/saved_run.h"
+#include "cli/model/table_columns.h"
 #include "cli/onnx/model_file.h"
 
 namespace keel_cli {
@@ -132,12 +133,20 @@ PredictorFlags read_predictor_flags(const CommandLine& line) {
 }
 
 std::string data_of(const PredictorFlags& flags, const SavedModel& saved) {
-  return flags.data ? *flags.data : saved.find("data").value_or(kDigits);
+  if (flags.data) return *flags.data;
+  const auto own = saved.find("data");
+  if (own || flags.load.empty()) return own.value_or(kDigits);
+  throw keel::Error({.op = "--load",
+                     .argument = saved.path(),
+                     .message = "does not say on which data it was trained",
+                     .fix = "add --data digits|DIR|FILE.csv",
+                     .kind = keel::ErrorKind::kInvalidArgument});
 }
 
 ChosenImages choose_images(const PredictorFlags& flags, const SavedModel& saved) {
   std::string data = data_of(flags, saved);
   keel::LabelledSplits splits = load_chosen(flags, saved, data);
+  arrange_columns(saved, data, label_of(flags, saved, data), splits);
   take_dtype_of(saved, data, splits);
   keel::Dataset items = split_of(flags.split, splits, saved);
   const int64_t count = items.size().value();
@@ -162,6 +171,7 @@ Predictor::Predictor(const PredictorFlags& flags, const SavedModel& saved,
                    keel::SessionOptions{.disabled_passes = flags.disabled_passes,
                                         .precision = precision.value,
                                         .placement = placement_of(flags.computing, saved)});
+  saved.warn_of_other_overflow(graph_, session_->device(), precision.value);
   precision_ = precision.mode_on(session_->device().backend());
   averaged_ = saved.load_all(*session_, states).averaged > 0;
   origin_ = saved.path();

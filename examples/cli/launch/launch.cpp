@@ -1,5 +1,4 @@
 // `keel launch`: the ranks of a job on this machine, each a process that runs the same command.
-#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <iostream>
@@ -40,8 +39,8 @@ void require_no_job() {
   }
 }
 
-RankCommand read_command(const CommandLine& line, std::vector<std::string> words) {
-  RankCommand command{.words = std::move(words)};
+RankCommand read_command(const CommandLine& line) {
+  RankCommand command{.words = line.command()};
   const auto size = line.integer("n", 1, kMostProcesses);
   if (const auto file = line.text("rank-table")) {
     const keel::RankTable table = keel::read_rank_table(*file);
@@ -61,8 +60,7 @@ RankCommand read_command(const CommandLine& line, std::vector<std::string> words
     refuse("-n", "how many ranks to start", "none", "or a --rank-table");
   }
   if (command.words.empty())
-    refuse("keel launch", "a command behind --", "none",
-           "such as: keel launch -n 2 -- keel bench ranks");
+    refuse("keel launch", "a command behind --", "none", "such as: " + line.command_example());
   return command;
 }
 
@@ -90,6 +88,8 @@ int launch(const RankCommand& command) {
                                  .watches_sockets = false},
                                 sockets);
   const LossListener listener{
+      // The second of two signals ends a rank at once, while the others wait for it.
+      .as_asked = [&](const RankEnd& end) { coordinator.note_end(end.rank, end.how); },
       .first = [&](const RankEnd& end) { coordinator.abort(end.how); },
       .cause =
           [&](const RankEnd& end) {
@@ -109,15 +109,14 @@ int run_launch(const std::vector<std::string>& words) {
                    "start the ranks of a job on this machine; the command stands behind --");
   line.add("n", "N", "ranks to start (as many as the rank table has)");
   line.add("rank-table", "FILE", "JSON: the ranks and their devices, as in RANK_TABLE_FILE");
-  const auto separator = std::find(words.begin(), words.end(), "--");
-  line.parse({words.begin(), separator});
+  line.add_command("keel launch -n 2 -- keel bench ranks");
+  line.parse(words);
   if (line.wants_help()) {
     std::cout << line.help();
     return kExitDone;
   }
   require_no_job();
-  const RankCommand command =
-      read_command(line, {separator == words.end() ? separator : separator + 1, words.end()});
+  const RankCommand command = read_command(line);
   if (command.size > 1) keel::require_gloo();
   return launch(command);
 }

@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 
 #include "cli/base/commands.h"
+#include "cli/train/stop_signals.h"
 
 namespace keel_cli {
 namespace {
@@ -105,22 +106,23 @@ std::optional<RankEnd> read_status(int rank, int status, const keel::RankProgres
 
 class Watch {
  public:
-  Watch(std::vector<RankProcess>& ranks, const SharedProgress& progress)
-      : ranks_(ranks), progress_(progress) {}
+  Watch(std::vector<RankProcess>& ranks, const SharedProgress& progress,
+        const LossListener& listener)
+      : ranks_(ranks), progress_(progress), listener_(listener) {}
 
-  RankEnd run(const LossListener& listener) {
+  RankEnd run() {
     while (reap()) {
       if (lost() && !first_told_) {
         first_told_ = true;
         deadline_ = steady_clock::now() + (interrupted_ == 0 ? kGrace : kGraceToSave);
-        listener.first(end_);
+        listener_.first(end_);
       }
       const bool late = first_told_ && steady_clock::now() >= deadline_;
-      if (end_.cause || late) tell_cause(listener);
+      if (end_.cause || late) tell_cause();
       if (late) kill_all(ranks_);
       wait_for_signal();
     }
-    tell_cause(listener);
+    tell_cause();
     if (interrupted_ != 0 && (lost() || ended_as_asked_))
       end_.exit_code = kExitSignalled + interrupted_;
     return end_;
@@ -130,10 +132,10 @@ class Watch {
   bool lost() const { return end_.rank >= 0; }
 
   // From then on no other end counts.
-  void tell_cause(const LossListener& listener) {
+  void tell_cause() {
     if (!lost() || told_) return;
     told_ = true;
-    listener.cause(end_);
+    listener_.cause(end_);
   }
 
   // Says whether a rank that was asked to end has done so: by the signal, or with whatever code.
@@ -151,7 +153,10 @@ class Watch {
       if (rank.process == 0 || waitpid(rank.process, &status, WNOHANG | WUNTRACED) <= 0) continue;
       const bool as_asked = is_as_asked(status);
       const auto read = read_status(static_cast<int>(i), status, progress_.of(static_cast<int>(i)));
-      ended_as_asked_ = ended_as_asked_ || (read && as_asked);
+      if (read && as_asked) {
+        ended_as_asked_ = true;
+        listener_.as_asked(*read);
+      }
       if (read && !as_asked && !told_ && (!lost() || (read->cause && !end_.cause))) end_ = *read;
       if (!WIFSTOPPED(status)) rank.process = 0;
     }
@@ -168,9 +173,15 @@ class Watch {
     siginfo_t info = {};
     const int signal = sigtimedwait(&set, &info, &slice);
     if (std::find(end_signals_.begin(), end_signals_.end(), signal) == end_signals_.end()) return;
+    const bool is_first = interrupted_ == 0;
     interrupted_ = signal;
     // A terminal has sent it to the ranks, too.
     if (info.si_code == SI_KERNEL) return;
+    // timeout(1) asks twice at once. A rank may get what is handed on later, and take the second
+    // for another request.
+    const auto now = steady_clock::now();
+    if (is_first) asked_ = now;
+    if (!is_first && now - asked_ < kOneRequest) return;
     for (const RankProcess& rank : ranks_) {
       if (rank.process != 0) kill(rank.process, signal);
     }
@@ -178,12 +189,14 @@ class Watch {
 
   std::vector<RankProcess>& ranks_;
   const SharedProgress& progress_;
+  const LossListener& listener_;
   const std::vector<int> end_signals_ = end_signals();
   RankEnd end_;  // the first one that is a cause, or else the first one
   bool first_told_ = false;
   bool told_ = false;
   bool ended_as_asked_ = false;
-  int interrupted_ = 0;  // the signal that asked the launcher to end
+  int interrupted_ = 0;                  // the signal that asked the launcher to end
+  steady_clock::time_point asked_ = {};  // when the first one came that was not a terminal's
   steady_clock::time_point deadline_;
 };
 
@@ -242,7 +255,7 @@ std::vector<RankProcess> start_ranks(const RankCommand& command, const SharedPro
 
 RankEnd wait_for_ranks(std::vector<RankProcess>& ranks, const SharedProgress& progress,
                        const LossListener& listener) {
-  return Watch(ranks, progress).run(listener);
+  return Watch(ranks, progress, listener).run();
 }
 
 }  // namespace keel_cli

@@ -6,6 +6,9 @@
 #include <fmt/core.h>
 #include <keel/core/base/read_budget.h>
 
+#include "cli/base/errors.h"
+#include "cli/base/flag_errors.h"
+#include "cli/model/f16_overflow.h"
 #include "cli/model/finite_states.h"
 #include "cli/model/task.h"
 
@@ -24,7 +27,9 @@ constexpr int64_t kMostOfADimension = int64_t{1} << 20;
 }  // namespace
 
 SavedModel::SavedModel(std::string flag, std::string path)
-    : flag_(std::move(flag)), path_(std::move(path)), file_(keel::read_safetensors(path_)) {}
+    : flag_(std::move(flag)),
+      path_(std::move(path)),
+      file_(in_flag(flag_, [&] { return keel::read_safetensors(path_); })) {}
 
 std::optional<std::string> SavedModel::find(const std::string& name) const {
   const auto it = file_.metadata.find(name);
@@ -189,6 +194,12 @@ void SavedModel::require_finite(const std::string& fix) const {
   const auto problem = non_finite_state(file_.tensors);
   if (!problem) return;
   throw keel::Error({.op = flag_, .argument = path_, .message = *problem, .fix = fix});
+}
+
+void SavedModel::warn_of_other_overflow(const keel::Graph& graph, const keel::Device& device,
+                                        const keel::Precision& precision) const {
+  const std::string warning = other_f16_overflow(file_.metadata, {graph, device, precision}, path_);
+  if (!warning.empty()) print_warning(warning);
 }
 
 void SavedModel::add_format(const keel_examples::ImageFormat& format,

@@ -62,6 +62,9 @@ class SavedModel {
   LoadedWeights load_matching(keel::Session& session, const keel::Values& states) const;
   // Throws keel::Error naming the first state that holds NaN or an infinity.
   void require_finite(const std::string& fix) const;
+  // Warns where a session that computes in f16 meets other overflows than those of the training.
+  void warn_of_other_overflow(const keel::Graph& graph, const keel::Device& device,
+                              const keel::Precision& precision) const;
 
   // Writes what format() reads.
   static void add_format(const keel_examples::ImageFormat& format,

@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include "cli/base/flag_errors.h"
 #include "cli/model/finite_states.h"
 
 namespace keel_cli {
@@ -13,7 +14,7 @@ constexpr int64_t kMostSteps = std::numeric_limits<int64_t>::max();
 }  // namespace
 
 SavedRun::SavedRun(std::string path) : path_(std::move(path)) {
-  keel::Safetensors file = keel::read_safetensors(path_);
+  keel::Safetensors file = in_flag("--resume", [&] { return keel::read_safetensors(path_); });
   if (!file.has_checksums) {
     throw keel::Error({.op = "--resume",
                        .argument = path_,

@@ -1,5 +1,6 @@
 #include "cli/onnx/model_file.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <system_error>
@@ -7,17 +8,35 @@
 #include <fmt/core.h>
 #include <keel/core/base/environment.h>
 #include <keel/core/base/file.h>
+#include <keel/core/base/json.h>
+#include <keel/core/base/printable.h>
+#include <keel/core/base/read_budget.h>
 #include <keel/core/base/sha256.h>
 #include <keel/core/tensor/npy.h>
 #include <keel/graph/ir/label.h>
 #include <keel/ops/exchange/graphdef/file/read_graph_def.h>
 #include <keel/ops/exchange/graphdef/import.h>
 #include <keel/ops/exchange/onnx/import.h>
+#include <nlohmann/json.hpp>
 
 namespace keel_cli {
 namespace {
 
-constexpr const char* kGraph = "graph_sha256";  // in the metadata of the weights
+// In the metadata of the weights.
+constexpr const char* kGraph = "graph_sha256";
+constexpr const char* kOutputs = "output_names";  // a JSON list of texts
+
+// The names that the outputs had in the imported file, or none.
+std::vector<std::string> noted_outputs(const keel::Safetensors& weights, const std::string& path) {
+  const auto entry = weights.metadata.find(kOutputs);
+  if (entry == weights.metadata.end()) return {};
+  const std::string source = path + ": " + kOutputs;
+  const keel::Json document = keel::parse_json(entry->second, source, keel::read_budget());
+  const keel::JsonView list(document, source);
+  std::vector<std::string> names;
+  for (size_t i = 0; i < list.size(); ++i) names.push_back(list[i].text());
+  return names;
+}
 
 }  // namespace
 
@@ -69,10 +88,16 @@ std::vector<NamedFile> files_of_model(const std::string& flag, const std::string
 }
 
 void write_model_file(const std::string& path, const keel::Graph& graph,
-                      const std::map<std::string, keel::Tensor>& weights) {
+                      const std::map<std::string, keel::Tensor>& weights,
+                      const std::vector<std::string>& outputs) {
   const std::string text = keel::print_graph(graph) + "\n";
-  keel::write_safetensors(weights_path(path), weights,
-                          {{"keel_version", KEEL_VERSION}, {kGraph, keel::sha256_hex(text)}});
+  std::map<std::string, std::string> metadata = {{"keel_version", KEEL_VERSION},
+                                                 {kGraph, keel::sha256_hex(text)}};
+  const bool are_text = std::all_of(outputs.begin(), outputs.end(), [](const std::string& name) {
+    return keel::printable(name) == name;  // as saved files hold it
+  });
+  if (are_text) metadata[kOutputs] = keel::write_json(keel::Json(outputs));
+  keel::write_safetensors(weights_path(path), weights, metadata);
   keel::write_file_atomically(path, text);
 }
 
@@ -124,9 +149,11 @@ ModelFile read_model_file(const std::string& path,
     keel::read_safetensors(weights_path(path));
   for (const keel::Value& input : model.graph->inputs())
     model.inputs.emplace_back(keel::name_of(input.node()), input);
+  const std::vector<std::string> noted = noted_outputs(weights, weights_path(path));
   for (size_t i = 0; i < model.graph->outputs().size(); ++i) {
     const keel::Value output = model.graph->outputs()[i];
-    const std::string& name = output.node().label().name;
+    std::string name = output.node().label().name;
+    if (noted.size() == model.graph->outputs().size()) name = noted[i];
     model.outputs.emplace_back(name.empty() ? fmt::format("output_{}", i) : name, output);
   }
   return model;

@@ -37,9 +37,11 @@ std::vector<NamedFile> named_files(const std::string& flag, const std::vector<st
 // its weights, or a TensorFlow graph.
 std::vector<NamedFile> files_of_model(const std::string& flag, const std::string& path);
 
-// Writes what read_model_file reads: the graph, and its weights beside it. Throws keel::Error.
+// Writes what read_model_file reads: the graph, and its weights beside it, which note what the
+// outputs are called: a graph's text cannot hold every name. Throws keel::Error.
 void write_model_file(const std::string& path, const keel::Graph& graph,
-                      const std::map<std::string, keel::Tensor>& weights);
+                      const std::map<std::string, keel::Tensor>& weights,
+                      const std::vector<std::string>& outputs);
 // Throws keel::Error for a file that cannot be read or imported, for weights that were written with
 // another graph, and where `bind` is given for a
 // .keel file.

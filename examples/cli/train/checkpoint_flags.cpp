@@ -10,6 +10,8 @@
 
 #include <keel/core/base/file.h>
 
+#include "cli/base/flag_errors.h"
+
 namespace keel_cli {
 namespace {
 
@@ -36,19 +38,6 @@ void read_save_every(const std::string& text, CheckpointFlags& flags) try {
        .expected = "a number of steps, or a time from 1ms to a year: 500ms, 30s, 10min, 2h",
        .got = text,
        .kind = keel::ErrorKind::kInvalidArgument});
-}
-
-// The same error as one of a flag.
-template <class Action>
-auto named(const char* flag, Action action) {
-  try {
-    return action();
-  } catch (const keel::Error& error) {
-    keel::ErrorInfo info = error.info();
-    if (info.op != "resume") throw error.with_context(flag);
-    info.op = flag;
-    throw keel::Error(std::move(info));
-  }
 }
 
 // The first number in a file's name; nothing where there is none.
@@ -130,18 +119,22 @@ void require_no_name_of_checkpoint(const NamedFile& output) {
 void prepare_checkpoint_folder(const CheckpointFlags& flags,
                                const std::optional<SavedRun>& resume) {
   if (flags.folder.empty()) return;
-  named("--checkpoint", [&] {
-    keel::make_folder(flags.folder);
-    // Another training's lock refuses this one before it cuts its metrics file; fit() takes it
-    // anew.
-    const keel::FolderLock held(flags.folder);
-    keel::require_own_checkpoints(flags.folder, resume ? resume->path() : "");
-  });
+  in_flag(
+      "--checkpoint",
+      [&] {
+        keel::make_folder(flags.folder);
+        // Another training's lock refuses this one before it cuts its metrics file; fit() takes it
+        // anew.
+        const keel::FolderLock held(flags.folder);
+        keel::require_own_checkpoints(flags.folder, resume ? resume->path() : "");
+      },
+      "resume");
   require_writable("--checkpoint", keel::checkpoint_path(flags.folder, 0));
 }
 
 SavedRun read_saved_run(const std::string& file_or_folder) {
-  return SavedRun(named("--resume", [&] { return keel::checkpoint_to_resume(file_or_folder); }));
+  return SavedRun(in_flag(
+      "--resume", [&] { return keel::checkpoint_to_resume(file_or_folder); }, "resume"));
 }
 
 }  // namespace keel_cli

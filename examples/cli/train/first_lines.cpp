@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include "cli/model/f16_overflow.h"
 #include "cli/train/training_update.h"
 
 namespace keel_cli {
@@ -19,7 +20,10 @@ class FirstLines {
     if (const TrainFlags::Config& config = flags_.config; !config.flags.empty())
       progress_.line(fmt::format("config: {} says {}", config.file, fmt::join(config.flags, ", ")));
     progress_.line("data: " + start_.outcome.data);
-    if (flags_.resume) say_what_is_resumed(*flags_.resume);
+    if (flags_.resume) {
+      say_what_is_resumed(*flags_.resume);
+      warn_of_other_overflow(*flags_.resume);
+    }
     if (const std::string other = other_passes(flags_); !other.empty()) notices_.warn(other);
     say_what_is_trained();
     if (start_.ranks > 1) say_who_trains();
@@ -37,6 +41,16 @@ class FirstLines {
   }
 
  private:
+  void warn_of_other_overflow(const SavedRun& saved) {
+    const keel::Session& session = start_.session;
+    const std::string other =
+        other_f16_overflow(saved.metadata(),
+                           {session.graph(), session.device(), flags_.precision.value,
+                            device_options(flags_).get(), flags_.accelerate},
+                           saved.path());
+    if (!other.empty()) notices_.warn(other);
+  }
+
   void say_what_is_resumed(const SavedRun& saved) {
     progress_.line(fmt::format("resuming {} at step {}", saved.path(), saved.step()));
     if (saved.at("backend") == flags_.backend && saved.at("isa") == isa_of(start_.session.device()))

@@ -20,7 +20,7 @@ class Notices {
   void report(const std::exception& error) {
     print_error(error);
     const std::lock_guard<std::mutex> lock(mutex_);
-    errors_.emplace_back(error.what());
+    errors_.push_back(message_of(error));
   }
   void warn(const std::string& message) {
     if (tells_warnings_) print_warning(message);

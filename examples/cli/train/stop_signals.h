@@ -1,10 +1,13 @@
 // StopSignals: what ends a training from outside: Ctrl-C, SIGTERM, SIGHUP, and a pipe whose reader
 // went away. The first one ends the training after the step that runs, so that what is asked for is
-// still saved and summarised; a second signal, but for a hangup, ends the process at once. One at a
-// time in a process; stop() and signal() may be called by any thread.
+// still saved and summarised; whoever asks a second time, but for a hangup, ends the process at
+// once. A rank may be asked by its launcher and by the one that asked the launcher, too, as where a
+// signal goes to the whole process group, so that these two count as one within a second. One
+// at a time in a process; stop() and signal() may be called by any thread.
 #ifndef KEEL_EXAMPLES_CLI_TRAIN_STOP_SIGNALS_H
 #define KEEL_EXAMPLES_CLI_TRAIN_STOP_SIGNALS_H
 
+#include <chrono>
 #include <csignal>
 #include <utility>
 #include <vector>
@@ -12,6 +15,10 @@
 #include <keel/keel.h>
 
 namespace keel_cli {
+
+// Signals of one sender that are no further apart are one request: timeout(1) sends its own to the
+// process and at once to the process group, which the process is in.
+inline constexpr std::chrono::milliseconds kOneRequest{200};
 
 // Changes what signals do, and back in the end. A SIGHUP that the process was started with ignored
 // (nohup) stays ignored; SIGINT does not, which shells ignore for what scripts put behind them.
@@ -21,7 +28,8 @@ class SignalActions {
   ~SignalActions();
   SignalActions(const SignalActions&) = delete;
   SignalActions& operator=(const SignalActions&) = delete;
-  void replace(int signal, void (*handler)(int));
+  // `action` says what is done; the rest of it is set here.
+  void replace(int signal, struct sigaction action);
 
  private:
   std::vector<std::pair<int, struct sigaction>> previous_;

@@ -23,8 +23,10 @@
 #include "cli/base/commands.h"
 #include "cli/base/ranks.h"
 #include "cli/model/evaluation.h"
+#include "cli/model/f16_overflow.h"
 #include "cli/model/finite_states.h"
 #include "cli/model/saved_model.h"
+#include "cli/model/table_columns.h"
 #include "cli/model/task.h"
 #include "cli/onnx/model_file.h"
 #include "cli/train/checkpoint_flags.h"
@@ -56,12 +58,14 @@ class TrainRun {
         group_(group->size() > 1 ? group : nullptr),
         threads_(flags.threads),
         notices_(flags.is_first_rank()) {
+    require_target_loss(flags);
     if (flags.is_first_rank()) require_writable_files(flags);
     device_options_ = device_options(flags);
     if (!flags.init.empty()) init_.emplace("--init", flags.init);
     if (init_ && !flags.allow_non_finite)
       init_->require_finite("take an older file, or add --allow-non-finite");
     make_task(flags);
+    if (init_) require_order_of_columns(*init_, flags.data, flags.label);
     outcome_.data = task_->origin();
     const keel::Dataset items = task_->training_items();
     const int64_t aside = flags.judging.validation;
@@ -285,15 +289,6 @@ class TrainRun {
 
   std::optional<keel::AcceleratedTraining> accelerated() const {
     if (!flags_.accelerate) return std::nullopt;
-    if (flags_.accelerate->trigger == keel::AccelerateTrigger::kLoss && !flags_.target_loss &&
-        !keel::target_loss_in_environment()) {
-      throw keel::Error({.op = "--accelerate-train-mode",
-                         .argument = keel::to_string(*flags_.accelerate),
-                         .expected = "--target-loss, the loss that the training is to come to",
-                         .got = "none",
-                         .fix = "add --target-loss LOSS, or set TARGET_LOSS",
-                         .kind = keel::ErrorKind::kInvalidArgument});
-    }
     return keel::AcceleratedTraining{
         .mode = *flags_.accelerate,
         .tell = {.loss = model_.loss, .final_loss = flags_.target_loss}};
@@ -538,6 +533,9 @@ class TrainRun {
     if (const auto& model = flags_.task->model; model && !model->model_sha256.empty())
       metadata["model_sha256"] = model->model_sha256;
     task_->add_metadata(metadata);
+    add_f16_overflow({graph_, keel::device(flags_.device, {}), flags_.precision.value,
+                      device_options_.get(), flags_.accelerate},
+                     metadata);
     Judge::add_best(flags_.judging, best, metadata);
     return metadata;
   }

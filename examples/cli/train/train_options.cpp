@@ -14,6 +14,7 @@
 #include <keel/core/group/group.h>
 
 #include "cli/base/environment_table.h"
+#include "cli/base/flag_errors.h"
 #include "cli/base/pass_flags.h"
 #include "cli/train/flag_reader.h"
 #include "cli/train/train_outputs.h"
@@ -307,7 +308,20 @@ void require_for_ranks(const CommandLine& line, const TrainFlags& flags) {
 
 std::shared_ptr<const keel::DeviceOptions> device_options(const TrainFlags& flags) {
   if (flags.preset.empty() && !flags.block_dim) return nullptr;
-  return keel::npu::options(flags.preset, {.cap = flags.block_dim});
+  const auto read = [&] { return keel::npu::options(flags.preset, {.cap = flags.block_dim}); };
+  return flags.preset.empty() ? read() : in_flag("--preset", read, "preset");
+}
+
+void require_target_loss(const TrainFlags& flags) {
+  if (!flags.accelerate || flags.accelerate->trigger != keel::AccelerateTrigger::kLoss ||
+      flags.target_loss || keel::target_loss_in_environment())
+    return;
+  throw keel::Error({.op = "--accelerate-train-mode",
+                     .argument = keel::to_string(*flags.accelerate),
+                     .expected = "--target-loss, the loss that the training is to come to",
+                     .got = "none",
+                     .fix = "add --target-loss LOSS, or set TARGET_LOSS",
+                     .kind = keel::ErrorKind::kInvalidArgument});
 }
 
 std::map<std::string, std::string> saved_acceleration(const TrainFlags& flags) {
@@ -469,6 +483,7 @@ TrainFlags read_train_flags(const CommandLine& line, const keel::Group& group) {
                                                : keel::NumericsMode::kOff;
   read_npu_flags(line, flags);
   const auto options = device_options(flags);
+  flags.precision.require_for_training(keel::backend(flags.backend), options.get());
   flags.precision_mode = flags.precision.mode_on(keel::backend(flags.backend), options.get());
   if (flags.accelerate) {
     keel::fast_precision(*flags.accelerate, flags.precision.value, keel::backend(flags.backend),

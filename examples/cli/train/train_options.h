@@ -83,6 +83,10 @@ struct TrainFlags {
 
 // Returns the options that the flags ask of the NPU; null: none.
 std::shared_ptr<const keel::DeviceOptions> device_options(const TrainFlags& flags);
+// Throws where --accelerate-train-mode is about a loss that neither a flag nor the environment
+// says. Not part of read_train_flags: a configuration may leave it to the environment of the
+// training.
+void require_target_loss(const TrainFlags& flags);
 // Returns what a saved file keeps of --accelerate-train-mode and of --disable-pass.
 std::map<std::string, std::string> saved_acceleration(const TrainFlags& flags);
 std::map<std::string, std::string> saved_passes(const TrainFlags& flags);

@@ -1,3 +1,4 @@
+#include <map>
 #include <utility>
 
 #include <fmt/core.h>
@@ -5,6 +6,7 @@
 #include "cli/base/run_flags.h"
 #include "cli/model/saved_model.h"
 #include "cli/model/saved_run.h"
+#include "cli/model/table_columns.h"
 #include "cli/model/task.h"
 
 namespace keel_cli {
@@ -13,10 +15,13 @@ namespace {
 // A classifier of images or of the rows of a table.
 class ClassifierTask final : public TrainTask {
  public:
-  ClassifierTask(std::shared_ptr<const ChosenModel> model, keel::LabelledSplits data)
+  ClassifierTask(std::shared_ptr<const ChosenModel> model, const std::string& data,
+                 const std::string& label)
       : model_(std::move(model)),
-        data_(std::move(data)),
-        format_(model_->fitted(format_of(data_.train))) {}
+        data_(load_data(data, label)),
+        format_(model_->fitted(format_of(data_.train))) {
+    add_columns(data, label, columns_);
+  }
 
   std::string origin() const override { return data_.origin; }
   std::string items() const override { return "images"; }
@@ -39,6 +44,7 @@ class ClassifierTask final : public TrainTask {
   }
   void add_metadata(std::map<std::string, std::string>& metadata) const override {
     SavedModel::add_format(format_, metadata);
+    metadata.insert(columns_.begin(), columns_.end());
   }
   const std::map<std::string, keel::Tensor>& weights() const override { return model_->weights; }
 
@@ -63,13 +69,14 @@ class ClassifierTask final : public TrainTask {
   std::shared_ptr<const ChosenModel> model_;
   keel::LabelledSplits data_;
   keel_examples::ImageFormat format_;
+  std::map<std::string, std::string> columns_;  // of a table, as metadata
 };
 
 }  // namespace
 
 std::unique_ptr<TrainTask> make_classifier_task(std::shared_ptr<const ChosenModel> model,
                                                 const std::string& data, const std::string& label) {
-  return std::make_unique<ClassifierTask>(std::move(model), load_data(data, label));
+  return std::make_unique<ClassifierTask>(std::move(model), data, label);
 }
 
 }  // namespace keel_cli
