@@ -1,5 +1,5 @@
-// What an overflow of f16 becomes where a model computes in f16: an infinity, or the largest
-// number. Presets of the npu differ in it, so a file says which one its training met. They also
+// An overflow of f16 becomes an infinity or the largest number where a model computes in f16.
+// Presets of the npu differ in it, so a file says which one its training met. They also
 // differ in their default precision and in whether they have bf16, of which a file says enough by
 // the precision that it keeps. Pure functions; any thread.
 #ifndef KEEL_EXAMPLES_CLI_MODEL_F16_OVERFLOW_H
@@ -13,7 +13,7 @@
 
 namespace keel_cli {
 
-// What a run computes, and in which dtypes.
+// Holds what a run computes, and in which dtypes.
 struct ComputedRun {
   const keel::Graph& graph;
   const keel::Device& device;
