@@ -17,7 +17,7 @@ class KEEL_API Feeder {
   virtual void open(const Cursor& cursor) = 0;
   // Joins the thread within a second, closing the queue; idempotent.
   virtual void stop() = 0;
-  // Null before the first open(), and where the last one could not make a queue.
+  // Null before the first open(), behind stop(), and where the last open() could make no queue.
   virtual const std::shared_ptr<DeviceQueue>& queue() const = 0;
   // Returns the cursor that the last open() was given.
   virtual Cursor opened_at() const { return {}; }
