@@ -18,6 +18,7 @@
 #include "keel/ops/exchange/onnx/import.h"
 
 #include "support/error_of.h"
+#include "support/graph_def_op.h"
 #include "support/graph_def_text.h"
 #include "support/onnx_op.h"
 #include "support/temp_folder.h"
@@ -42,24 +43,6 @@ std::string text_attribute(const std::string& name, const std::string& value) {
 
 onnx::ImportedModel imported(const OnnxGraph& graph, int64_t opset = 17) {
   return onnx::import_model(onnx::parse_model(onnx_model(graph, opset), "m.onnx"), {});
-}
-
-// A node of TensorFlow on operands that the graph holds.
-Tensor tensorflow(const std::string& op, const std::vector<Tensor>& operands) {
-  std::string text;
-  std::vector<std::string> names;
-  for (const Tensor& operand : operands) {
-    names.push_back("operand" + std::to_string(names.size()));
-    text += const_text(names.back(), operand);
-  }
-  graphdef::ImportOptions options;
-  options.outputs = {"y"};
-  const graphdef::ImportedModel model =
-      graphdef::import_graph(graphdef::parse_graph_def(text + node_text("y", op, names), "g.pbtxt",
-                                                       graphdef::FileKind::kGraph),
-                             options);
-  Session session(*model.graph, device("ref"));
-  return session.run(model.output("y"), {});
 }
 
 }  // namespace
@@ -150,8 +133,8 @@ TEST_CASE("quotients and remainders of the least integer are those of mathematic
                    .attributes = {onnx_int("fmod", 1)}};
   CHECK(bit_equal(mod.run(), truncated));
   CHECK(bit_equal(mod.run("cpu"), truncated));
-  CHECK(bit_equal(tensorflow("TruncateMod", {i32s(a), i32s(b)}), truncated));
-  CHECK(bit_equal(tensorflow("FloorDiv", {i32s(a), i32s(b)}),
+  CHECK(bit_equal(run_graph_def_op("TruncateMod", {i32s(a), i32s(b)}), truncated));
+  CHECK(bit_equal(run_graph_def_op("FloorDiv", {i32s(a), i32s(b)}),
                   i32s({-306783379, -1, -715827883, 1, -4, -4, -2})));
 }
 
@@ -167,7 +150,7 @@ TEST_CASE("ranges reach from one end of their dtype to the other") {
         .run();
   };
   const auto tensorflow_range = [&](int32_t start, int32_t limit, int32_t step) {
-    return tensorflow("Range", {scalar(start), scalar(limit), scalar(step)});
+    return run_graph_def_op("Range", {scalar(start), scalar(limit), scalar(step)});
   };
   CHECK(bit_equal(range(kLeast, kMost, 1 << 30), whole));
   CHECK(bit_equal(range(0, kMost, 1 << 30), half));

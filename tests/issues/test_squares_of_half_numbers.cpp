@@ -9,10 +9,8 @@
 #include <doctest/doctest.h>
 
 #include "keel/keel.h"
-#include "keel/ops/exchange/graphdef/file/read_graph_def.h"
-#include "keel/ops/exchange/graphdef/import.h"
 
-#include "support/graph_def_text.h"
+#include "support/graph_def_op.h"
 #include "support/onnx_op.h"
 
 namespace keel {
@@ -57,31 +55,6 @@ void check_norms(const Tensor& row, double norm, const std::vector<double>& divi
   const Tensor quotients = OnnxOp{.op = "LpNormalization", .operands = {{"x", row}}}.run();
   CHECK(quotients.dtype() == row.dtype());
   check_near(quotients, divided, epsilon);
-}
-
-// A node of TensorFlow on operands that the graph holds.
-Tensor tensorflow(const std::string& op, const std::vector<Tensor>& operands) {
-  std::string text;
-  std::vector<std::string> names;
-  for (const Tensor& operand : operands) {
-    const std::string name = "operand" + std::to_string(names.size());
-    names.push_back(name);
-    if (operand.dtype() != f16) {
-      text += const_text(name, operand);
-      continue;
-    }
-    text += const_text(name + "/wide", operand.cast(f32)) +
-            node_text(name, "Cast", {name + "/wide"},
-                      {{"SrcT", "type: DT_FLOAT"}, {"DstT", "type: DT_HALF"}});
-  }
-  graphdef::ImportOptions options;
-  options.outputs = {"y"};
-  const graphdef::ImportedModel model =
-      graphdef::import_graph(graphdef::parse_graph_def(text + node_text("y", op, names), "g.pbtxt",
-                                                       graphdef::FileKind::kGraph),
-                             options);
-  Session session(*model.graph, device("ref"));
-  return session.run(model.output("y"), {});
 }
 
 }  // namespace
@@ -136,10 +109,11 @@ TEST_CASE("a norm of integers does not wrap where it is an integer of its own") 
 
 TEST_CASE("norms of f16 in TensorFlow graphs neither overflow nor underflow") {
   const Tensor axis = Tensor::of<int32_t>({1}, {0});
-  check_near(tensorflow("EuclideanNorm", {halves({2}, {300, 400}), axis}), {500});
+  check_near(run_graph_def_op("EuclideanNorm", {halves({2}, {300, 400}), axis}), {500});
   // Half the sum of 4 squares of 160, each beyond a third of the largest f16.
-  check_near(tensorflow("L2Loss", {Tensor::full(f16, {4}, 160)}), {51200});
-  check_near(tensorflow("LRN", {halves({1, 1, 1, 1}, {400})}), {400 / std::sqrt(1 + 160000.0)});
+  check_near(run_graph_def_op("L2Loss", {Tensor::full(f16, {4}, 160)}), {51200});
+  check_near(run_graph_def_op("LRN", {halves({1, 1, 1, 1}, {400})}),
+             {400 / std::sqrt(1 + 160000.0)});
 }
 
 TEST_CASE("an acosh is NaN below 1 however far") {

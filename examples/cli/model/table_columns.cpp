@@ -6,12 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include <keel/core/base/json.h>
 #include <keel/core/base/printable.h>
-#include <keel/core/base/read_budget.h>
-#include <nlohmann/json.hpp>
 
 #include "cli/base/run_flags.h"
+#include "cli/base/text_list.h"
 
 namespace keel_cli {
 namespace {
@@ -45,12 +43,7 @@ Names columns_beside(const std::string& label, const std::string& data) {
 Names noted_columns(const SavedModel& saved) {
   const auto text = saved.find(kColumns);
   if (!text) return {};
-  const std::string source = saved.path() + ": " + kColumns;
-  const keel::Json document = keel::parse_json(*text, source, keel::read_budget());
-  const keel::JsonView list(document, source);
-  Names names;
-  for (size_t i = 0; i < list.size(); ++i) names.push_back(list[i].text());
-  return names;
+  return read_text_list(*text, saved.path() + ": " + kColumns);
 }
 
 bool are_the_same_names(Names a, Names b) {
@@ -97,7 +90,7 @@ void add_columns(const std::string& data, const std::string& label,
   const Names names = columns_beside(label, data);
   for (const std::string& name : names) bytes += name.size();
   if (bytes > kMostBytes) return;
-  metadata[kColumns] = keel::write_json(keel::Json(names));
+  metadata[kColumns] = write_text_list(names);
 }
 
 void arrange_columns(const SavedModel& saved, const std::string& data, const std::string& label,

@@ -8,16 +8,15 @@
 #include <fmt/core.h>
 #include <keel/core/base/environment.h>
 #include <keel/core/base/file.h>
-#include <keel/core/base/json.h>
 #include <keel/core/base/printable.h>
-#include <keel/core/base/read_budget.h>
 #include <keel/core/base/sha256.h>
 #include <keel/core/tensor/npy.h>
 #include <keel/graph/ir/label.h>
 #include <keel/ops/exchange/graphdef/file/read_graph_def.h>
 #include <keel/ops/exchange/graphdef/import.h>
 #include <keel/ops/exchange/onnx/import.h>
-#include <nlohmann/json.hpp>
+
+#include "cli/base/text_list.h"
 
 namespace keel_cli {
 namespace {
@@ -30,12 +29,7 @@ constexpr const char* kOutputs = "output_names";  // a JSON list of texts
 std::vector<std::string> noted_outputs(const keel::Safetensors& weights, const std::string& path) {
   const auto entry = weights.metadata.find(kOutputs);
   if (entry == weights.metadata.end()) return {};
-  const std::string source = path + ": " + kOutputs;
-  const keel::Json document = keel::parse_json(entry->second, source, keel::read_budget());
-  const keel::JsonView list(document, source);
-  std::vector<std::string> names;
-  for (size_t i = 0; i < list.size(); ++i) names.push_back(list[i].text());
-  return names;
+  return read_text_list(entry->second, path + ": " + kOutputs);
 }
 
 }  // namespace
@@ -96,7 +90,7 @@ void write_model_file(const std::string& path, const keel::Graph& graph,
   const bool are_text = std::all_of(outputs.begin(), outputs.end(), [](const std::string& name) {
     return keel::printable(name) == name;  // as saved files hold it
   });
-  if (are_text) metadata[kOutputs] = keel::write_json(keel::Json(outputs));
+  if (are_text) metadata[kOutputs] = write_text_list(outputs);
   keel::write_safetensors(weights_path(path), weights, metadata);
   keel::write_file_atomically(path, text);
 }

@@ -1,0 +1,23 @@
+#include "cli/base/text_list.h"
+
+#include <cstddef>
+
+#include <keel/core/base/json.h>
+#include <keel/core/base/read_budget.h>
+#include <nlohmann/json.hpp>
+
+namespace keel_cli {
+
+std::string write_text_list(const std::vector<std::string>& texts) {
+  return keel::write_json(keel::Json(texts));
+}
+
+std::vector<std::string> read_text_list(const std::string& entry, const std::string& source) {
+  const keel::Json document = keel::parse_json(entry, source, keel::read_budget());
+  const keel::JsonView list(document, source);
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < list.size(); ++i) texts.push_back(list[i].text());
+  return texts;
+}
+
+}  // namespace keel_cli
