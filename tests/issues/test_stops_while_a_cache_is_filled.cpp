@@ -2,6 +2,7 @@
 // with, where a prefetch stood behind the cache or another reader was filling it: neither looked at
 // the stop flag.
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <future>
 #include <stdexcept>
@@ -173,12 +174,14 @@ TEST_CASE("a reader that waits fills the cache where the one before it was stopp
     });
     reached.get_future().wait();
     const Dataset first = counted(first_count, 50, [&](int64_t made) {
-      if (made == 1) begun.set_value();
+      if (made == 50) begun.set_value();
     });
     const Dataset both = Dataset::zip({copied(first, "m", 1).cache(), cached});
     size_t waited = 0;
     std::thread waiter([&] { waited = all(both).size(); });
     begun.get_future().wait();
+    // The waiter opens the cache next; nothing tells when it waits there.
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
     stop = !failing;
     go.set_value();
     filler.join();
