@@ -1,5 +1,5 @@
-// cpu: computes in host memory: Eigen for products of f32 and f64, but the cube where Eigen would
-// be slower, the vector library for the rest, oneTBB behind parallel_for.
+// cpu: computes in host memory: the cube's kernels for products of f32 and 16-bit floats, Eigen for
+// those of f64, the vector library for the rest, oneTBB behind parallel_for.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -49,7 +49,7 @@ class CpuBackend final : public HostBackend {
  public:
   // A KEEL_ISA that is wrong is reported here, not when a program is compiled.
   CpuBackend()
-      : HostBackend("cpu", "the host's processor: Eigen, oneTBB threads",
+      : HostBackend("cpu", "the host's processor: vector kernels, Eigen, oneTBB threads",
                     std::make_unique<CpuLibrary>()) {
     static_cast<void>(vector::host_isa());
   }

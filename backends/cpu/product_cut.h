@@ -39,7 +39,7 @@ struct Cut {
   }
   // The bits of an element depend on the columns that are multiplied with it, and on the rows but
   // for whole steps of kRows. So where rows are to be alone, what is multiplied at once along n
-  // follows from n and k, and along m is whole steps (RestOfRows).
+  // follows from n and k, and along m is whole steps (multiply_rest).
   void cut_steadily(int64_t n) {
     constexpr int64_t kTiles = 8, kLeast = 4 * kColumns;
     tile = std::max(kLeast, ((n + kTiles - 1) / kTiles + kColumns - 1) / kColumns * kColumns);
