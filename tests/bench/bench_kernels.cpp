@@ -69,30 +69,43 @@ Contestant cube(const Product& p, DType dtype, const void* a, const void* b, flo
   problem.k = p.k;
   problem.a = problem.b = dtype;
   problem.transpose_a = p.transpose_a;
+  problem.transpose_b = p.transpose_b;
   const CubePlan plan = plan_cube(problem);
   const auto scratch = allocate_host_buffer(cube_scratch_bytes(plan, p.m, p.n));
   CubeArgs args;
   args.a = a;
   args.a_stride = p.transpose_a ? p.m : p.k;
   args.b = b;
-  args.b_stride = p.n;
+  args.b_stride = p.transpose_b ? p.k : p.n;
   args.c = c;
   args.c_stride = p.n;
   return {"keel", [=] { cube_block(plan, args, {0, p.m, 0, p.n}, scratch->address()); }};
 }
 
 void products(int rounds, const std::string& only) {
-  const Product shapes[] = {
-      {512, 512, 512, false}, {1024, 1024, 1024, false}, {2048, 2048, 2048, false},
-      {100, 784, 10, false},  {784, 100, 10, true},      {128, 784, 512, false},
-      {784, 128, 512, true},  {37, 129, 53, false},      {1, 784, 512, false},
-      {512, 784, 1, false},   {64, 64, 64, false},       {49, 16, 49, false},
-      {100, 128, 512, false}, {128, 100, 512, true}};
+  const Product shapes[] = {{512, 512, 512},
+                            {1024, 1024, 1024},
+                            {2048, 2048, 2048},
+                            {100, 784, 10},
+                            {784, 100, 10, true},
+                            {128, 784, 512},
+                            {784, 128, 512, true},
+                            {37, 129, 53},
+                            {1, 784, 512},
+                            {512, 784, 1},
+                            {1, 784, 512, false, true},
+                            {8, 784, 512, false, true},
+                            {16, 784, 512, false, true},
+                            {64, 64, 64},
+                            {49, 16, 49},
+                            {100, 128, 512},
+                            {128, 100, 512, true}};
   const double fma = run_fma_chains();
   std::printf("f32 products, one thread, host isa %s\n", host_isa_name().c_str());
   for (const Product& p : shapes) {
     const std::string title = std::to_string(p.m) + "x" + std::to_string(p.k) + "x" +
-                              std::to_string(p.n) + (p.transpose_a ? " A transposed" : "");
+                              std::to_string(p.n) + (p.transpose_a ? " A transposed" : "") +
+                              (p.transpose_b ? " B transposed" : "");
     if (title.find(only) == std::string::npos) continue;
     const Floats a(p.m * p.k), b(p.k * p.n), c(p.m * p.n);
     std::vector<Contestant> all;

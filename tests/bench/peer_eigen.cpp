@@ -9,12 +9,14 @@ std::vector<Contestant> eigen_products(const Product& p, const float* a, const f
   const auto m = static_cast<Eigen::Index>(p.m), k = static_cast<Eigen::Index>(p.k),
              n = static_cast<Eigen::Index>(p.n);
   Eigen::setNbThreads(1);
-  return {{"Eigen", [=, transpose = p.transpose_a] {
-             const Eigen::Map<const Matrix> left(a, transpose ? k : m, transpose ? m : k);
-             const Eigen::Map<const Matrix> right(b, k, n);
+  return {{"Eigen", [=] {
+             const Eigen::Map<const Matrix> left(a, p.transpose_a ? k : m, p.transpose_a ? m : k);
+             const Eigen::Map<const Matrix> right(b, p.transpose_b ? n : k, p.transpose_b ? k : n);
              Eigen::Map<Matrix> result(c, m, n);
-             if (transpose)
+             if (p.transpose_a)
                result.noalias() = left.transpose() * right;
+             else if (p.transpose_b)
+               result.noalias() = left * right.transpose();
              else
                result.noalias() = left * right;
            }}};

@@ -36,7 +36,7 @@ Contestant product(const char* name, const Product& p, memory::data_type type, c
   const auto m = static_cast<memory::dim>(p.m), k = static_cast<memory::dim>(p.k),
              n = static_cast<memory::dim>(p.n);
   const memory::desc left({m, k}, type, p.transpose_a ? memory::dims{1, m} : memory::dims{k, 1});
-  const memory::desc right({k, n}, type, memory::dims{n, 1});
+  const memory::desc right({k, n}, type, p.transpose_b ? memory::dims{1, k} : memory::dims{n, 1});
   const memory::desc result({m, n}, memory::data_type::f32, memory::dims{n, 1});
   const dnnl::matmul::desc desc(left, right, result);
   auto run = std::make_shared<dnnl::matmul>(dnnl::matmul::primitive_desc(desc, context().engine));
@@ -118,10 +118,10 @@ std::vector<Contestant> onednn_products(const Product& p, const float* a, const 
                                         float* c) {
   const auto m = static_cast<dnnl_dim_t>(p.m), k = static_cast<dnnl_dim_t>(p.k),
              n = static_cast<dnnl_dim_t>(p.n);
-  const dnnl_dim_t stride = p.transpose_a ? m : k;
   return {{"oneDNN sgemm",
-           [=, letter = p.transpose_a ? 'T' : 'N'] {
-             dnnl_sgemm(letter, 'N', m, n, k, 1, a, stride, b, n, 0, c, n);
+           [=] {
+             dnnl_sgemm(p.transpose_a ? 'T' : 'N', p.transpose_b ? 'T' : 'N', m, n, k, 1, a,
+                        p.transpose_a ? m : k, b, p.transpose_b ? k : n, 0, c, n);
            }},
           product("oneDNN matmul", p, memory::data_type::f32, a, b, c)};
 }

@@ -13,7 +13,8 @@ namespace keel_bench {
 
 struct Product {
   size_t m, k, n;
-  bool transpose_a;  // A is stored [k, m]
+  bool transpose_a = false;  // A is stored [k, m]
+  bool transpose_b = false;  // B is stored [n, k]
 };
 
 // C = A B in f32, row-major; the arrays must outlive the contestants.

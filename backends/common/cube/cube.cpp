@@ -29,7 +29,15 @@ TallSkinnyKernel tall_skinny_kernel(const CubePlan& plan) {
   if (p.n <= kNarrowColumns) {
     return p.transpose_a ? plan.kernels->tall_skinny_columns : plan.kernels->tall_skinny_rows;
   }
-  return p.m <= kNarrowColumns && !p.transpose_b ? plan.kernels->flat_rows : nullptr;
+  if (p.m > kNarrowColumns) return nullptr;
+  if (!p.transpose_b) return plan.kernels->flat_rows;
+  return p.rows_alone ? nullptr : plan.kernels->tall_skinny_rows;
+}
+
+// Says whether the kernel computes C's transpose: rows of B, stored [n, k], by the few of A.
+bool computes_transpose(const CubePlan& plan) {
+  const CubeProblem& p = plan.problem;
+  return p.n > kNarrowColumns && p.transpose_b && tall_skinny_kernel(plan) != nullptr;
 }
 
 // Says whether the kernel adds up parts of k by itself, while it has the sums of a tile. Parts have
@@ -61,8 +69,55 @@ void pack_columns(const CubePlan& plan, PackCall pack, void* to) {
   plan.kernels->pack_columns(pack, column_bytes(plan) / sizeof(float));
 }
 
+// Packs rows of A as columns of the transpose.
+void pack_left_columns(const CubePlan& plan, const CubeArgs& args, const CubeRange& range,
+                       float* to) {
+  const CubeProblem& p = plan.problem;
+  PackCall left;
+  left.src = args.a;
+  left.dtype = p.a;
+  left.round_to = p.round_to;
+  left.stride = args.a_stride;
+  left.rows = args.a_rows;
+  left.bytes = args.bytes;
+  left.k_contiguous = !p.transpose_a;
+  left.first = range.m0;
+  left.count = range.m1 - range.m0;
+  left.length = p.k;
+  if (left.rows == nullptr || !left.k_contiguous) return pack_columns(plan, left, to);
+  left.rows = nullptr;
+  left.first = 0;
+  left.count = 1;
+  for (size_t i = range.m0; i < range.m1; ++i, to += column_bytes(plan) / sizeof(float)) {
+    left.src = static_cast<const char*>(args.a) + args.a_rows[i] * size_of(p.a);
+    pack_columns(plan, left, to);
+  }
+}
+
+// C's transpose is a product with few columns whose rows are those of B.
+void run_transpose(TallSkinnyKernel kernel, const CubePlan& plan, const CubeArgs& args,
+                   const CubeRange& range, float* scratch) {
+  TallSkinnyCall call{args, plan.problem, {}, plan.k_panel, scratch};
+  call.range = {range.n0, range.n1, range.m0, range.m1};
+  call.problem.a = plan.problem.b;
+  call.args.a = args.b;
+  call.args.a_stride = args.b_stride;
+  call.args.a_rows = nullptr;
+  call.args.bytes = nullptr;
+  call.args.c_row = args.c_column;
+  call.args.c_column = args.c_row;
+  call.writes_transpose = true;
+  call.column_stride = column_bytes(plan) / sizeof(float);
+  pack_left_columns(plan, args, range, call.scratch);
+  call.columns = call.scratch;
+  call.scratch += (range.m1 - range.m0) * call.column_stride + kPackSlack;
+  kernel(call);
+}
+
 void run_tall_skinny(TallSkinnyKernel kernel, const CubePlan& plan, const CubeArgs& args,
                      const CubeRange& range, void* scratch) {
+  if (computes_transpose(plan))
+    return run_transpose(kernel, plan, args, range, static_cast<float*>(scratch));
   TallSkinnyCall call{args, plan.problem, range, plan.k_panel, static_cast<float*>(scratch)};
   if (packs_columns(plan)) {
     call.column_stride = column_bytes(plan) / sizeof(float);
@@ -346,6 +401,7 @@ void cube_pack_share(const CubePlan& plan, const void* b, size_t b_stride, int64
 
 CubeStep cube_step(const CubePlan& plan) noexcept {
   if (tall_skinny_kernel(plan) == nullptr) return {tile_rows(plan), plan.kernels->cols};
+  if (computes_transpose(plan)) return {kNarrowColumns, 8};
   // A tall-skinny product is cut along its long side only.
   const bool along_k = plan.problem.n <= kNarrowColumns && !plan.problem.transpose_a;
   return along_k ? CubeStep{4, kNarrowColumns} : CubeStep{32, 32};

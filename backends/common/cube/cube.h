@@ -4,8 +4,8 @@
 //
 // Numeric plan: k is cut into panels whose length follows from k alone (cube_k_panel); a panel's
 // products are summed one by one from zero, panels are added in order. Products with n <= 16 and A
-// stored [m, k] sum over k in the lanes of the host's vectors instead, unless an operand is made of
-// windows. Where k is several parts (ops/sums/part_sums.h), each part is summed so by itself, and
+// stored [m, k], or m <= 16 and B stored [n, k], sum over k in the lanes of the host's vectors
+// instead, unless an operand is made of windows or, of the second, rows are to be alone. Where k is several parts (ops/sums/part_sums.h), each part is summed so by itself, and
 // the parts' sums are added as a tree. Either way an element's bits
 // depend on the shape, the dtypes, the transposes and the host ISA, never on the rectangle it was
 // computed in.

@@ -150,6 +150,9 @@ struct TallSkinnyCall {
   // tall_skinny_rows: B's columns from range.n0 on, as pack_columns packs them.
   const float* columns = nullptr;
   size_t column_stride = 0;  // floats from one to the next
+  // tall_skinny_rows: C is [n, m] in memory, as its rows are the columns of a product with few
+  // rows.
+  bool writes_transpose = false;
 };
 
 // Says whether multiply_spread has a tile of so many rows though they are no pairs: the nine of a
@@ -204,7 +207,8 @@ struct CubeKernels {
   // floats apart. `width` of the call is not used.
   void (*pack_columns)(const PackCall&, size_t stride) = nullptr;
   size_t column_multiple = 1;
-  void (*tall_skinny_rows)(const TallSkinnyCall&) = nullptr;     // A stored [m, k]
+  void (*tall_skinny_rows)(const TallSkinnyCall&) = nullptr;     // A stored [m, k]; or m <= 16,
+                                                                 // B stored [n, k]
   void (*tall_skinny_columns)(const TallSkinnyCall&) = nullptr;  // A stored [k, m]
   void (*flat_rows)(const TallSkinnyCall&) = nullptr;            // m <= 16, B stored [k, n]
 };

@@ -209,6 +209,15 @@ HWY_INLINE void prefetch_gathered(const TallSkinnyCall& call, size_t begin, size
   }
 }
 
+// Rows of the tile become columns of C.
+inline void finish_transpose(const TallSkinnyCall& call, size_t begin, size_t rows,
+                             const float* tile) {
+  float* c = call.args.c + begin - call.args.c_row +
+             (call.range.n0 - call.args.c_column) * call.args.c_stride;
+  for (size_t j = 0; j < call.range.n1 - call.range.n0; ++j, c += call.args.c_stride)
+    for (size_t r = 0; r < rows; ++r) c[r] = tile[r * kNarrowStride + j];
+}
+
 // All rows of the range, kRows at a time.
 template <size_t kRows, class F>
 HWY_INLINE void for_row_groups(const TallSkinnyCall& call, const F& f) {
@@ -218,7 +227,10 @@ HWY_INLINE void for_row_groups(const TallSkinnyCall& call, const F& f) {
     if (call.args.a_rows != nullptr) prefetch_gathered(call, i + kGatheredAhead, rows);
     HWY_ALIGN float tile[kRows * kNarrowStride];
     f(i, rows, tile);
-    finish_part(call, {i, i + rows, call.range.n0, call.range.n1}, tile, kNarrowStride);
+    if (call.writes_transpose)
+      finish_transpose(call, i, rows, tile);
+    else
+      finish_part(call, {i, i + rows, call.range.n0, call.range.n1}, tile, kNarrowStride);
   }
 }
 

@@ -90,10 +90,11 @@ TEST_CASE("cube: bytes are mapped as they are loaded") {
     for (const float* table : {divided, affine, odd}) {
       const ByteMap map = make_byte_map(table, f32);
       for (const auto& shape : kCubeShapes) {
-        for (const bool transposed : {false, true}) {
+        for (int transposes = 0; transposes < 4; ++transposes) {
           Product p(shape);
           p.problem.a = u8;
-          p.problem.transpose_a = transposed;
+          p.problem.transpose_a = (transposes & 1) != 0;
+          p.problem.transpose_b = (transposes & 2) != 0;
           p.padding = 1;
           p.bytes = &map;
           check_product(p);

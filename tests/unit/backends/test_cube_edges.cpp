@@ -86,10 +86,11 @@ void check_rectangle(const CubeProblem& p, const CubeRange& range, bool at_begin
   CAPTURE(p.k);
   CAPTURE(std::string(name_of(p.a)));
   CAPTURE(p.transpose_a);
+  CAPTURE(p.transpose_b);
   CAPTURE(range.m0);
   CAPTURE(range.m1);
   const Operand a(p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, p.a, 1),
-      b(p.k, p.n, p.b, 2);
+      b(p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n, p.b, 2);
   const CubePlan plan = plan_cube(p);
   const Floats scratch(cube_scratch_bytes(plan, p.m, p.n) / sizeof(float) + 1);
   std::vector<float> whole(p.m * p.n), c(p.m * p.n);
@@ -98,16 +99,20 @@ void check_rectangle(const CubeProblem& p, const CubeRange& range, bool at_begin
   args.b = b.bytes.data();
   args.c = whole.data();
   args.a_stride = a.columns;
-  args.b_stride = args.c_stride = p.n;
+  args.b_stride = b.columns;
+  args.c_stride = p.n;
   cube_block(plan, args, {0, p.m, 0, p.n}, scratch.data.get());
 
   const Guarded of_a(
       p.transpose_a ? a.part(0, range.m0, p.k, range.m1) : a.part(range.m0, 0, range.m1, p.k),
       at_begin);
-  const Guarded of_b(b.part(0, range.n0, p.k, range.n1), !at_begin);
+  const Guarded of_b(
+      p.transpose_b ? b.part(range.n0, 0, range.n1, p.k) : b.part(0, range.n0, p.k, range.n1),
+      !at_begin);
   const size_t row_bytes = (p.transpose_a ? 1 : p.k) * a.size;
+  const size_t column_bytes = (p.transpose_b ? p.k : 1) * b.size;
   args.a = origin_of(of_a.data(), static_cast<int64_t>(range.m0), row_bytes);
-  args.b = origin_of(of_b.data(), static_cast<int64_t>(range.n0), b.size);
+  args.b = origin_of(of_b.data(), static_cast<int64_t>(range.n0), column_bytes);
   args.c = c.data();
   cube_block(plan, args, range, scratch.data.get());
   size_t different = 0;
@@ -136,6 +141,32 @@ TEST_CASE("cube: a rectangle of C reads its rows of A and its columns of B alone
               check_rectangle(p, range, true);
               check_rectangle(p, range, false);
               check_rectangle(p, {1, 1 + rows, std::min<size_t>(32, n / 2), n - 1}, true);
+            }
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("cube: a rectangle with few rows reads its rows of a transposed B alone") {
+  vector_test::on_every_isa([&] {
+    for (const DType dtype : {f32, bf16}) {
+      for (const bool transposed : {false, true}) {
+        for (const size_t k : {1u, 16u, 129u}) {
+          for (const size_t m : {1u, 2u, 7u, 16u}) {
+            CubeProblem p;
+            p.m = m;
+            p.n = 53;
+            p.k = k;
+            p.a = p.b = dtype;
+            p.transpose_a = transposed;
+            p.transpose_b = true;
+            for (const size_t columns : {1u, 3u, 8u, 16u, 37u}) {
+              for (const bool at_begin : {false, true}) {
+                check_rectangle(p, {0, m, p.n - columns, p.n}, at_begin);
+                check_rectangle(p, {m / 2, m, 3, 3 + columns}, at_begin);
+              }
             }
           }
         }
