@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "keel/backends/common/kernel.h"
-#include "keel/backends/common/step_failures.h"
 #include "keel/backends/common/task_list.h"
 #include "keel/backends/common/uses.h"
 #include "keel/backends/common/written_rows.h"
 #include "keel/core/base/call_site.h"
+#include "keel/graph/control/step_failures.h"
 #include "keel/graph/ir/graph.h"
 #include "keel/graph/ir/value_table.h"
 

@@ -8,17 +8,27 @@
 #include <utility>
 
 #include "keel/graph/autodiff/recompute.h"
+#include "keel/graph/control/step_failures.h"
+#include "keel/graph/ir/views.h"
 
 namespace keel {
 namespace {
+
+// Bounds the time that a long list of groups takes which wait for the end, as behind a norm of all
+// gradients.
+constexpr size_t kTriedAtOnce = 16;
 
 class FuseOrder {
  public:
   FuseOrder(const FuseUnits& units, const AnchorGroups& groups)
       : units_(units), groups_(groups), placed_(units.count(), false) {
+    find_endings();
     for (uint32_t unit = 0; unit < units.count(); ++unit) {
       make_room_for_copies(unit);
+      const size_t before = tasks_.size() + waiting_.size();
       visit(unit);
+      const bool changed = tasks_.size() + waiting_.size() != before;
+      if (changed && !may_still_end()) place_waiting(kTriedAtOnce);
     }
   }
 
@@ -124,31 +134,64 @@ class FuseOrder {
 
   // Says whether others than the group are still to read a state.
   bool is_still_read(const Value& v, uint32_t group) const {
-    if (!v.node().is(OpRole::kState)) return false;
+    const Value root = root_of(v);
+    return root.node().is(OpRole::kState) && is_read_later(root, group);
+  }
+  bool is_read_later(const Value& v, uint32_t group) const {
     const auto users = units_.users().of(v);
     return std::any_of(users.begin(), users.end(), [&](uint32_t user) {
-      return groups_.group_of(user) != group && !is_done(user);
+      if (groups_.group_of(user) == group) return false;
+      if (!is_done(user)) return true;
+      const Node& node = units_.first(user);
+      return node.has(kView) && is_read_later(node.output(), group);
     });
   }
 
-  // A group that waits for its epilogue, mostly an update, keeps alive what its anchor reads.
-  // Before a block is computed again, the groups that can come do, so that what one block kept is
-  // gone when the next one needs the room.
+  // Before a block is computed again, all groups that can come do, so that what one block kept is
+  // gone when the next one needs the room, even if a state then has a second buffer.
   void make_room_for_copies(uint32_t unit) {
     const std::string* block = copied_block(units_.first(unit));
     if (block == nullptr || *block == copied_block_) return;
     copied_block_ = *block;
-    std::erase_if(waiting_, [&](uint32_t group) {
-      if (placed_[group]) return true;
-      const std::optional<std::set<uint32_t>> missing = scalars_missing_for(group);
-      if (!missing) return false;
-      for (const uint32_t scalar : *missing) visit(scalar);
-      if (is_product_group(group))
-        place_product(group);
-      else
-        place_group(group);
-      return true;
-    });
+    place_waiting(waiting_.size());
+  }
+
+  // A group that waits for its epilogue, mostly an update, keeps alive what its anchor reads, which
+  // at first a cache still has. So of the last `most` that wait those come for which nothing but
+  // scalars (learning rates) is missing.
+  void place_waiting(size_t most) {
+    const size_t first = waiting_.size() - std::min(most, waiting_.size());
+    size_t left = first;
+    for (size_t i = first; i < waiting_.size(); ++i) {
+      const uint32_t group = waiting_[i];
+      if (placed_[group]) continue;
+      if (const std::optional<std::set<uint32_t>> missing = scalars_missing_for(group)) {
+        for (const uint32_t scalar : *missing) visit(scalar);
+        if (is_product_group(group))
+          place_product(group);
+        else
+          place_group(group);
+      } else {
+        waiting_[left++] = group;
+      }
+    }
+    waiting_.resize(left);
+  }
+
+  void find_endings() {
+    const Graph& graph = units_.graph();
+    std::vector<bool> live;
+    for (const Node& node : graph.nodes()) live.push_back(units_.of(node) != FuseUnits::kNone);
+    const StepFailures failures(graph, live);
+    for (const uint32_t id : failures.endings()) endings_.push_back(units_.of(graph.node(id)));
+    std::sort(endings_.begin(), endings_.end());
+  }
+
+  // Says whether what is still to come may end the step: until then, states are not written in
+  // place.
+  bool may_still_end() {
+    while (!endings_.empty() && is_done(endings_.back())) endings_.pop_back();
+    return !endings_.empty();
   }
 
   // Returns what is still to be computed for a group, where that is scalars alone (learning rates);
@@ -197,6 +240,7 @@ class FuseOrder {
   std::vector<FusedTask> tasks_;
   std::vector<bool> placed_;       // by unit
   std::vector<uint32_t> waiting_;  // groups whose anchor was met and whose epilogue was not
+  std::vector<uint32_t> endings_;  // units that may end the step; those at the end are not done
   std::string copied_block_;       // the last one of which copies were met
 };
 

@@ -1,6 +1,6 @@
 // fuse_order: in which order the tasks of a fused graph come. A task comes behind all that it reads
 // and before others overwrite a state that it reads; apart from that the order is near to the
-// graph's own. Reads the graph, changes nothing. Pure; any thread.
+// graph's own, but that updates come early. Reads the graph, changes nothing. Pure; any thread.
 #ifndef KEEL_GRAPH_PASSES_FUSE_ORDER_H
 #define KEEL_GRAPH_PASSES_FUSE_ORDER_H
 

@@ -1,10 +1,10 @@
-#include "keel/backends/common/step_failures.h"
+#include "keel/graph/control/step_failures.h"
 
 #include <algorithm>
 #include <unordered_map>
 #include <vector>
 
-#include "keel/backends/common/uses.h"
+#include "keel/graph/ir/views.h"
 
 namespace keel {
 namespace {
@@ -73,13 +73,14 @@ StepFailures::StepFailures(const Graph& step, const std::vector<bool>& live) {
     if (!live[node.id()]) continue;
     const Ending ending = walk.ending_of(node);
     if (ending == Ending::kNone) continue;
-    last_ = node.id();
+    endings_.push_back(node.id());
     last_writes_ = ending == Ending::kWhileWriting;
   }
 }
 
 bool StepFailures::possible_from(const Node& node) const {
-  return last_ > node.id() || (last_ == node.id() && last_writes_);
+  if (endings_.empty()) return false;
+  return endings_.back() > node.id() || (endings_.back() == node.id() && last_writes_);
 }
 
 }  // namespace keel

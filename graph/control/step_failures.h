@@ -3,9 +3,10 @@
 // was allowed, and where a stop is obeyed, or by waiting in vain for something outside. A state is
 // written in place only where neither can happen any more, so that every state is what the last
 // complete step left, whatever ends the step. Pure; any thread.
-#ifndef KEEL_BACKENDS_COMMON_STEP_FAILURES_H
-#define KEEL_BACKENDS_COMMON_STEP_FAILURES_H
+#ifndef KEEL_GRAPH_CONTROL_STEP_FAILURES_H
+#define KEEL_GRAPH_CONTROL_STEP_FAILURES_H
 
+#include <cstdint>
 #include <vector>
 
 #include "keel/graph/ir/graph.h"
@@ -20,11 +21,14 @@ class StepFailures {
   // Returns whether the step may fail when the node's kernel has begun to write its results.
   bool possible_from(const Node& node) const;
 
+  // Returns the nodes whose tasks may end the step, in their order.
+  const std::vector<uint32_t>& endings() const noexcept { return endings_; }
+
  private:
-  int64_t last_ = -1;         // the last node whose task may end the step
-  bool last_writes_ = false;  // and whether it may have begun to write then
+  std::vector<uint32_t> endings_;
+  bool last_writes_ = false;  // whether the last one may have begun to write then
 };
 
 }  // namespace keel
 
-#endif  // KEEL_BACKENDS_COMMON_STEP_FAILURES_H
+#endif  // KEEL_GRAPH_CONTROL_STEP_FAILURES_H
