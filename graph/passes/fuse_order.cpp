@@ -1,10 +1,11 @@
 #include "keel/graph/passes/fuse_order.h"
 
 #include <algorithm>
-#include <optional>
 #include <set>
 #include <span>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "keel/graph/autodiff/recompute.h"
@@ -14,21 +15,16 @@
 namespace keel {
 namespace {
 
-// Bounds the time that a long list of groups takes which wait for the end, as behind a norm of all
-// gradients.
-constexpr size_t kTriedAtOnce = 16;
-
 class FuseOrder {
  public:
   FuseOrder(const FuseUnits& units, const AnchorGroups& groups)
       : units_(units), groups_(groups), placed_(units.count(), false) {
-    find_endings();
+    find_next_values();
+    if (!next_values_.empty()) find_endings();
     for (uint32_t unit = 0; unit < units.count(); ++unit) {
       make_room_for_copies(unit);
-      const size_t before = tasks_.size() + waiting_.size();
       visit(unit);
-      const bool changed = tasks_.size() + waiting_.size() != before;
-      if (changed && !may_still_end()) place_waiting(kTriedAtOnce);
+      place_ready_updates();
     }
   }
 
@@ -56,22 +52,32 @@ class FuseOrder {
       const bool is_last = unit == members.back();
       if (is_last || (unit == group && may_come_now(group, members))) place_group(group);
     }
-    if (unit == group && !placed_[unit]) waiting_.push_back(group);
+    if (unit != group || placed_[unit]) return;
+    waiting_.push_back(group);
+    if (is_update(group)) ready_.push_back(group);
   }
 
   void place_unit(uint32_t unit) {
-    placed_[unit] = true;
+    set_placed(unit);
     tasks_.push_back({false, unit});
   }
 
+  void set_placed(uint32_t unit) {
+    placed_[unit] = true;
+    const auto it = blocked_.find(unit);
+    if (it == blocked_.end()) return;
+    ready_.insert(ready_.end(), it->second.begin(), it->second.end());
+    blocked_.erase(it);
+  }
+
   void place_group(uint32_t group) {
-    for (const uint32_t unit : groups_.units(group)) placed_[unit] = true;
+    for (const uint32_t unit : groups_.units(group)) set_placed(unit);
     tasks_.push_back({true, group});
   }
 
   // Brings forward what the group reads and the order has later.
   void place_product(uint32_t group) {
-    for (const uint32_t unit : groups_.units(group)) placed_[unit] = true;
+    for (const uint32_t unit : groups_.units(group)) set_placed(unit);
     for (const uint32_t needed : missing_for(group)) {
       const uint32_t other = groups_.group_of(needed);
       if (!is_product_group(other))
@@ -132,50 +138,75 @@ class FuseOrder {
     return true;
   }
 
-  // Says whether others than the group are still to read a state.
+  // Says whether others than the group are still to read a state, where the value shows one.
   bool is_still_read(const Value& v, uint32_t group) const {
     const Value root = root_of(v);
-    return root.node().is(OpRole::kState) && is_read_later(root, group);
+    return root.node().is(OpRole::kState) && later_reader(root, group) != FuseUnits::kNone;
   }
-  bool is_read_later(const Value& v, uint32_t group) const {
+  // Returns the last unit that others than the group have yet to compute of those that read the
+  // value, or its views; kNone where all are done.
+  uint32_t later_reader(const Value& v, uint32_t group) const {
     const auto users = units_.users().of(v);
-    return std::any_of(users.begin(), users.end(), [&](uint32_t user) {
-      if (groups_.group_of(user) == group) return false;
-      if (!is_done(user)) return true;
-      const Node& node = units_.first(user);
-      return node.has(kView) && is_read_later(node.output(), group);
-    });
+    for (auto user = users.rbegin(); user != users.rend(); ++user) {
+      if (groups_.group_of(*user) == group) continue;
+      if (!is_done(*user)) return open_unit(*user);
+      const Node& node = units_.first(*user);
+      if (!node.has(kView)) continue;
+      const uint32_t reader = later_reader(node.output(), group);
+      if (reader != FuseUnits::kNone) return reader;
+    }
+    return FuseUnits::kNone;
+  }
+  // Returns the unit to wait for where `unit` is not done: itself, or of one that is loaded a user.
+  uint32_t open_unit(uint32_t unit) const {
+    if (!groups_.is_loaded(unit)) return unit;
+    for (const Value& v : units_.outputs(unit)) {
+      for (const uint32_t user : units_.users().of(v)) {
+        if (!is_done(user)) return open_unit(user);
+      }
+    }
+    return unit;
   }
 
-  // Before a block is computed again, all groups that can come do, so that what one block kept is
+  // A group that waits for its epilogue, mostly an update, keeps alive what its anchor reads.
+  // Before a block is computed again, the groups that can come do, so that what one block kept is
   // gone when the next one needs the room, even if a state then has a second buffer.
   void make_room_for_copies(uint32_t unit) {
     const std::string* block = copied_block(units_.first(unit));
     if (block == nullptr || *block == copied_block_) return;
     copied_block_ = *block;
-    place_waiting(waiting_.size());
+    std::erase_if(waiting_, [&](uint32_t group) {
+      return placed_[group] || place_unless_blocked(group) == FuseUnits::kNone;
+    });
   }
 
-  // A group that waits for its epilogue, mostly an update, keeps alive what its anchor reads, which
-  // at first a cache still has. So of the last `most` that wait those come for which nothing but
-  // scalars (learning rates) is missing.
-  void place_waiting(size_t most) {
-    const size_t first = waiting_.size() - std::min(most, waiting_.size());
-    size_t left = first;
-    for (size_t i = first; i < waiting_.size(); ++i) {
-      const uint32_t group = waiting_[i];
-      if (placed_[group]) continue;
-      if (const std::optional<std::set<uint32_t>> missing = scalars_missing_for(group)) {
-        for (const uint32_t scalar : *missing) visit(scalar);
-        if (is_product_group(group))
-          place_product(group);
-        else
-          place_group(group);
-      } else {
-        waiting_[left++] = group;
+  // An update comes as soon as it can: its product's operands are still in the caches then, and
+  // live no longer. Not before what may end the step, since a state would need a second buffer. One
+  // that is blocked is tried again when what blocks it is placed.
+  void place_ready_updates() {
+    while (!ready_.empty()) {
+      const std::vector<uint32_t> groups = std::exchange(ready_, {});
+      for (const uint32_t group : groups) {
+        if (placed_[group]) continue;
+        uint32_t blocker = next_ending();
+        if (blocker == FuseUnits::kNone) blocker = place_unless_blocked(group);
+        if (blocker != FuseUnits::kNone) blocked_[blocker].push_back(group);
       }
     }
-    waiting_.resize(left);
+  }
+
+  bool is_update(uint32_t group) const {
+    if (next_values_.empty()) return false;
+    const std::vector<uint32_t> members = groups_.members(group);
+    return std::any_of(members.begin(), members.end(),
+                       [&](uint32_t unit) { return next_values_.contains(unit); });
+  }
+
+  void find_next_values() {
+    for (const Assignment& a : units_.graph().updates()) {
+      const uint32_t unit = units_.of(a.next);
+      if (unit != FuseUnits::kNone) next_values_.insert(unit);
+    }
   }
 
   void find_endings() {
@@ -187,44 +218,67 @@ class FuseOrder {
     std::sort(endings_.begin(), endings_.end());
   }
 
-  // Says whether what is still to come may end the step: until then, states are not written in
-  // place.
-  bool may_still_end() {
+  // Returns a unit that may end the step and is still to come; kNone where there is none.
+  uint32_t next_ending() {
     while (!endings_.empty() && is_done(endings_.back())) endings_.pop_back();
-    return !endings_.empty();
+    return endings_.empty() ? FuseUnits::kNone : open_unit(endings_.back());
   }
 
-  // Returns what is still to be computed for a group, where that is scalars alone (learning rates);
-  // nothing where it is more, or where others are still to read a state that the group reads.
-  std::optional<std::set<uint32_t>> scalars_missing_for(uint32_t group) const {
+  // Places a group for which nothing but scalars (learning rates) is still to be computed, these
+  // first, unless others have yet to read a state that it reads. Returns the unit that it waits
+  // for; kNone where it is placed.
+  uint32_t place_unless_blocked(uint32_t group) {
     std::set<uint32_t> missing;
+    const uint32_t blocker = find_missing_scalars(group, missing);
+    if (blocker != FuseUnits::kNone) {
+      for (const uint32_t scalar : missing) waits_for_[scalar] = blocker;
+      return blocker;
+    }
+    for (const uint32_t scalar : missing) visit(scalar);
+    if (is_product_group(group))
+      place_product(group);
+    else
+      place_group(group);
+    return FuseUnits::kNone;
+  }
+
+  uint32_t find_missing_scalars(uint32_t group, std::set<uint32_t>& missing) const {
     std::vector<uint32_t> open = groups_.units(group);
     std::set<uint32_t> members(open.begin(), open.end());
-    bool scalars = true;
-    while (scalars && !open.empty()) {
+    uint32_t blocker = FuseUnits::kNone;
+    while (blocker == FuseUnits::kNone && !open.empty()) {
       const uint32_t unit = open.back();
       open.pop_back();
       for_each_read(unit, [&](const Value& v) {
+        if (blocker != FuseUnits::kNone) return;
         const uint32_t needed = units_.of(v);
-        if (needed == FuseUnits::kNone) {
-          if (members.contains(unit) && is_still_read(v, group)) scalars = false;
-          return;
+        if (members.contains(unit)) {
+          const Value root = root_of(v);
+          if (root.node().is(OpRole::kState)) blocker = later_reader(root, group);
         }
+        if (blocker != FuseUnits::kNone || needed == FuseUnits::kNone) return;
         if (members.contains(needed) || placed_[needed]) return;
         if (groups_.is_loaded(needed)) {  // computed in the group itself
           members.insert(needed);
           open.push_back(needed);
           return;
         }
+        const auto known = waits_for_.find(needed);
+        if (known != waits_for_.end() && !is_done(known->second)) {
+          blocker = known->second;
+          return;
+        }
         if (!missing.insert(needed).second) return;
         if (groups_.group_of(needed) != FuseUnits::kNone ||
             units_.last(needed).type().shape.rank() != 0) {
-          scalars = false;
+          missing.erase(needed);
+          blocker = needed;
+          return;
         }
         open.push_back(needed);
       });
     }
-    return scalars ? std::optional(missing) : std::nullopt;
+    return blocker;
   }
 
   // Calls f with each value that the nodes of a unit read.
@@ -240,8 +294,12 @@ class FuseOrder {
   std::vector<FusedTask> tasks_;
   std::vector<bool> placed_;       // by unit
   std::vector<uint32_t> waiting_;  // groups whose anchor was met and whose epilogue was not
+  std::unordered_set<uint32_t> next_values_;  // units that make the next value of a state
   std::vector<uint32_t> endings_;  // units that may end the step; those at the end are not done
-  std::string copied_block_;       // the last one of which copies were met
+  std::vector<uint32_t> ready_;    // updates to look at
+  std::unordered_map<uint32_t, std::vector<uint32_t>> blocked_;  // by the unit that blocks them
+  std::unordered_map<uint32_t, uint32_t> waits_for_;             // a unit that scalars wait for
+  std::string copied_block_;  // the last one of which copies were met
 };
 
 }  // namespace

@@ -28,7 +28,7 @@ namespace {
 // Multiply-adds that keep a host thread busy for three microseconds; less is not worth handing
 // over.
 constexpr int64_t kWorkOfABlock = int64_t{1} << 18;
-constexpr int64_t kMostBlocks = 32;
+constexpr int64_t kMostBlocks = 64;
 constexpr int64_t kHeldFloats = int64_t{1} << 17;  // in half of a core's L2
 constexpr int64_t kPairOfRows = 2;  // which tiles of fewer rows than others have as a multiple
 

@@ -1,9 +1,11 @@
 // In which order the tasks of a fused step come: updates as soon as nothing else reads their states
 // and nothing that is still to come may end the step.
 #include <stdexcept>
+#include <vector>
 
 #include <doctest/doctest.h>
 
+#include "keel/graph/control/control_flow.h"
 #include "keel/graph/passes/passes.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/gather.h"
@@ -73,6 +75,66 @@ TEST_CASE("fuse order: an update comes behind the last reader of its state") {
   CHECK(place_of(*graph, {6, 7}) > place_of(*graph, {4, 6}));
   CHECK(place_of(*graph, {6, 7}) < place_of(*graph, {4, 5}));
   CHECK(place_of(*graph, {5, 6}) > place_of(*graph, {4, 5}));
+}
+
+TEST_CASE("fuse order: a view of a state reads it") {
+  Layers layers;
+  const Value turned = reshape(layers.second, {3, 14});
+  const Value reads = matmul(layers.g.input("y", keel::f32, {2, 3}), turned);
+  layers.update(layers.g.input("rate", keel::f32, {}));
+  layers.g.set_outputs({reads});
+  const auto graph = fused(layers.g);
+  CHECK(place_of(*graph, {6, 7}) > place_of(*graph, {2, 14}));
+}
+
+TEST_CASE("fuse order: products that are no updates come where they are used") {
+  Graph g;
+  const Value x = g.input("x", keel::f32, {4, 4});
+  std::vector<Value> products;
+  for (int i = 0; i < 5; ++i) products.push_back(matmul(x, x + static_cast<float>(i)));
+  Value total = sum(tanh(products[0] * 2.0f));
+  for (int i = 1; i < 5; ++i) total = total + sum(tanh(products[static_cast<size_t>(i)] * 2.0f));
+  g.set_outputs({total});
+  const auto graph = fused(g);
+  // Between two products lies what takes the first one's result.
+  uint32_t before = 0;
+  size_t apart = 0;
+  for (const Node& node : graph->nodes()) {
+    const Node* anchor = keel_test::anchor_of(node);
+    if (anchor == nullptr || !anchor->has(keel::kProduct)) continue;
+    apart += before != 0 && node.id() > before + 1;
+    before = node.id();
+  }
+  CHECK(keel_test::count_anchors(*graph, keel::kProduct) == 5);
+  CHECK(apart == 4);
+}
+
+TEST_CASE("fuse order: a loop's variable has its readers before its next value") {
+  Graph g;
+  const Value w = g.input("w", keel::f32, {4, 4}), z = g.input("z", keel::f32, {4, 4});
+  const Values out = keel::while_loop(
+      {w, z},
+      [](const Values& v) {
+        return v[0].graph().constant(keel::Tensor::full(keel::boolean, {}, 1));
+      },
+      [](const Values& v) {
+        const Value gradient = matmul(v[1], v[1], {.transpose_a = true});
+        const Value next = matmul(v[1], v[0]) * 0.5f;
+        return Values{v[0] - gradient * 0.001f, next};
+      },
+      {.trip_count = 3});
+  g.set_outputs({out[0], out[1]});
+  const auto graph = fused(g);
+  const Graph& body = *keel_test::only_node(*graph, "while_loop").bodies()[1];
+  // The gradient is the product that reads z alone.
+  uint32_t gradient = 0, reader = 0;
+  for (const Node& node : body.nodes()) {
+    const Node* anchor = keel_test::anchor_of(node);
+    if (anchor == nullptr || !anchor->has(keel::kProduct)) continue;
+    (anchor->input(0) == anchor->input(1) ? gradient : reader) = node.id();
+  }
+  CHECK(reader != 0);
+  CHECK(reader < gradient);
 }
 
 TEST_CASE("fuse order: an update waits for what may still end the step") {
