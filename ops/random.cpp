@@ -91,13 +91,18 @@ void require_first(const InferContext& c, int64_t first) {
   if (first < 0) c.fail("first", "an element's number, 0 or more", std::to_string(first));
 }
 
-void require_held(const InferContext& c, const char* argument, DType dtype, double number) {
+// Says whether that is a finite element of the float dtype.
+bool holds(DType dtype, double number) {
   bool held = true;
   visit_dtype(dtype, [&]<class T>() {
     if constexpr (is_float(dtype_of<T>))
       held = std::isfinite(convert_element<double>(convert_element<T>(number)));
   });
-  if (!held)
+  return held;
+}
+
+void require_held(const InferContext& c, const char* argument, DType dtype, double number) {
+  if (!holds(dtype, number))
     c.fail(argument, std::string("a number that fits ") + name_of(dtype), printable(number));
 }
 
@@ -292,9 +297,19 @@ Value dropout(Operand x, double rate, bool training, CallSite site) {
   }
   value.graph().require_open("dropout", "x", value, line);
   if (!training || rate == 0) return value;
+  const double scale = 1 / (1 - rate);
+  if (!holds(value.dtype(), scale)) {
+    throw Error(
+        {.op = "dropout",
+         .argument = "rate",
+         .expected = std::string("one whose scale 1 / (1 - rate) fits ") + name_of(value.dtype()),
+         .got = printable(rate),
+         .fix = "give a smaller rate, or cast x to f32",
+         .site = line});
+  }
   const Value key = random_key(value.graph(), line);
   const Value keep = bernoulli_like(key, x, 1 - rate, line);
-  return select(keep, mul(x, 1 / (1 - rate), line), 0, line);
+  return select(keep, mul(x, scale, line), 0, line);
 }
 
 void fill_uniform_elements(DType dtype, void* out, size_t count, uint64_t key, uint64_t first,

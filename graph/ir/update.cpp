@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <unordered_set>
 
 #include "keel/graph/ir/emit.h"
 
@@ -23,9 +24,30 @@ bool trains(const std::vector<Assignment>& assignments) {
   });
 }
 
-void append_without_count(const std::vector<Assignment>& more, std::vector<Assignment>& to) {
+struct AssignmentHash {
+  size_t operator()(const Assignment& a) const {
+    return ValueHash()(a.state) * 31 + ValueHash()(a.next);
+  }
+};
+struct SameAssignment {
+  bool operator()(const Assignment& a, const Assignment& b) const {
+    return a.state == b.state && a.next == b.next;
+  }
+};
+
+// Appends those that are not there yet: two losses may take along the running statistics of one
+// layer.
+void append(const std::vector<Assignment>& more, std::vector<Assignment>& to) {
+  std::unordered_set<Assignment, AssignmentHash, SameAssignment> missing(more.begin(), more.end());
+  for (const Assignment& a : to) missing.erase(a);
+  // In their order.
   std::copy_if(more.begin(), more.end(), std::back_inserter(to),
-               [](const Assignment& a) { return !counts_updates(a); });
+               [&](const Assignment& a) { return missing.erase(a) != 0; });
+}
+
+void append_without_count(std::vector<Assignment> more, std::vector<Assignment>& to) {
+  more.erase(std::remove_if(more.begin(), more.end(), counts_updates), more.end());
+  append(more, to);
 }
 
 }  // namespace
@@ -43,7 +65,7 @@ Update& Update::operator+=(const Update& other) {
     return *this;
   }
   if (own_count == assignments.end() || more_count == more.end()) {
-    assignments.insert(assignments.end(), more.begin(), more.end());
+    append(more, assignments);
     return *this;
   }
   // Each is the count before the step, or one more.

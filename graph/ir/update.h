@@ -31,9 +31,9 @@ struct KEEL_API Update {
   std::vector<Assignment> assignments;
 
   bool empty() const noexcept { return assignments.empty(); }
-  // Both together; a state that both assign is an Error at compile time. But
-  // keel/updates, which each apply_if assigns, counts a step once in which at
-  // least one of the two is applied; this adds a node to the graph. Throws
+  // Both together; two next values of one state are an Error at compile time.
+  // But keel/updates, which each apply_if assigns, counts a step once in which
+  // at least one of the two is applied; this adds a node to the graph. Throws
   // Error where that is frozen.
   Update& operator+=(const Update& other);
 };

@@ -137,7 +137,9 @@ void check_request(const SpecialiseRequest& request) {
       throw Error({.op = "update",
                    .argument = name_of(node),
                    .message = "the state is assigned twice in one step" + made_at(a.next),
-                   .fix = "combine the two next values into one"});
+                   .fix = "combine the two next values into one; running statistics that two "
+                          "losses share: apply(states, gradients(loss, states)) for each, and one "
+                          "attached_updates of the losses' sum"});
     }
   }
 }

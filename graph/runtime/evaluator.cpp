@@ -20,6 +20,23 @@ void require_one_or_more(int64_t count, const char* argument, CallSite site) {
                .kind = ErrorKind::kInvalidArgument});
 }
 
+// The end of a pass comes right behind its last batch. The loop is at rest, so this thread may ask.
+void require_end(DeviceQueue& queue, int64_t batches, CallSite site) {
+  std::vector<void*> fields(queue.spec().fields.size());
+  Cursor cursor;
+  const DequeueStatus status = queue.dequeue_on_host(fields, &cursor, /*stop=*/nullptr);
+  if (status == DequeueStatus::kFailed) throw queue.failure().with_site(site);
+  if (status == DequeueStatus::kTimeout) throw queue.timeout_error().with_site(site);
+  if (status != DequeueStatus::kElement) return;
+  throw Error({.op = "evaluator",
+               .argument = "batches",
+               .expected = std::to_string(batches) + " batches",
+               .got = "a pass of at least " + std::to_string(batches + 1),
+               .fix = "give the number of all batches of the pass, the last one of fewer items "
+                      "included; of a set without end, take() that many",
+               .site = site});
+}
+
 using Series = std::vector<std::vector<double>>;
 
 // Rows travel as their bytes, one sum's after another's; all ranks have the same sums.
@@ -83,7 +100,11 @@ std::vector<double> Evaluator::means(CallSite site) {
 }
 
 Evaluator::Series Evaluator::run_batches(CallSite site) {
-  if (!at_beginning_ || options_.source->queue() == nullptr) {
+  const auto is_fresh = [&] {
+    const std::shared_ptr<DeviceQueue>& queue = options_.source->queue();
+    return queue != nullptr && queue->counters().dequeued == 0;
+  };
+  if (!at_beginning_ || !is_fresh()) {
     options_.source->stop();
     options_.source->open(Cursor{});
   }
@@ -106,6 +127,7 @@ Evaluator::Series Evaluator::run_batches(CallSite site) {
       series[i].insert(series[i].end(), parts.begin(), parts.end());
     }
   }
+  if (const auto queue = options_.source->queue()) require_end(*queue, own_batches(), site);
   return series;
 }
 

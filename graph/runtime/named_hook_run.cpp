@@ -31,6 +31,16 @@ double seconds_since(Clock::time_point then) {
   return std::chrono::duration<double>(Clock::now() - then).count();
 }
 
+// Errors of what it calls name the line of the fit.
+template <class Call>
+void at_site(CallSite site, const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    throw error.with_site(site);
+  }
+}
+
 // Fetches of a step by their names and places in its row.
 struct Columns {
   std::vector<std::string> names;
@@ -52,15 +62,19 @@ class NamedHookRun {
 
   TrainOptions run() {
     const std::vector<NamedHook> hooks = std::exchange(options_.hooks, {});
-    for (const NamedHook& hook : hooks) std::visit([this](const auto& h) { add(h); }, hook);
+    at_site(site_, [&] {
+      for (const NamedHook& hook : hooks) std::visit([this](const auto& h) { add(h); }, hook);
+    });
     if (readers_.empty()) return std::move(options_);
     // The loop copies its callback for each launch.
     auto readers = std::make_shared<const std::vector<StepReader>>(std::move(readers_));
-    options_.on_step = [own = options_.on_step, readers = std::move(readers)](
+    options_.on_step = [own = options_.on_step, readers = std::move(readers), site = site_](
                            int64_t step, Row values, uint32_t status) {
       LoopControl control = own(step, values, status);
-      for (const StepReader& reader : *readers)
-        if (reader(step, values) == LoopControl::kStop) control = LoopControl::kStop;
+      at_site(site, [&] {
+        for (const StepReader& reader : *readers)
+          if (reader(step, values) == LoopControl::kStop) control = LoopControl::kStop;
+      });
       return control;
     };
     return std::move(options_);
@@ -162,7 +176,7 @@ class NamedHookRun {
                                   : "'" + hook.path + "', which is '" + other + "'");
     }
     summaries_.push_back(hook.path);
-    ends_.push_back([file] { file->finish(); });
+    ends_.push_back([file, site = site_] { at_site(site, [&] { file->finish(); }); });
     readers_.push_back(
         [every = hook.every_n_steps, own = std::move(own), file](int64_t step, Row row) {
           if (step % every == 0) file->add(step, own.of(row));

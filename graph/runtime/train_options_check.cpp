@@ -9,9 +9,13 @@ void require_at_least(int64_t value, int64_t least, const char* argument, CallSi
 }
 
 // A loop size and a tuner, or two sizes, would leave one of them without effect.
-void check_loop_size(const TrainOptions& options, LoopSize in_force) {
-  if (options.loop_size) in_force.set(*options.loop_size, kLoopSizeOption);
-  if (options.loop_tuner) in_force.require_tunable(kLoopTunerOption);
+void check_loop_size(const TrainOptions& options, LoopSize in_force, CallSite site) {
+  try {
+    if (options.loop_size) in_force.set(*options.loop_size, kLoopSizeOption);
+    if (options.loop_tuner) in_force.require_tunable(kLoopTunerOption);
+  } catch (const Error& error) {
+    throw error.with_site(site);
+  }
 }
 
 }  // namespace
@@ -37,7 +41,7 @@ void check_train_options(const TrainOptions& options, const LoopSize& loop_size,
   for (const EveryNSteps& every : options.every_n_steps)
     require_at_least(every.n, 1, "every_n_steps", site);
   if (options.last_step) require_at_least(*options.last_step, 0, "last_step", site);
-  check_loop_size(options, loop_size);
+  check_loop_size(options, loop_size, site);
 }
 
 }  // namespace keel

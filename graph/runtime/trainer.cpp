@@ -18,6 +18,7 @@
 #include "keel/graph/runtime/dump_layers.h"
 #include "keel/graph/runtime/named_hook_run.h"
 #include "keel/graph/runtime/numerics_check.h"
+#include "keel/graph/runtime/own_feeder.h"
 #include "keel/graph/runtime/rank_states.h"
 #include "keel/graph/runtime/session_state.h"
 #include "keel/graph/runtime/step_dump.h"
@@ -73,6 +74,9 @@ void take_over(const TrainingPlace& kept, const std::unique_ptr<Phase>& fast) {
   if (kept.switched_at || switched_at != 0) switched_at = kept.switched_at;
 }
 
+// Every feeder of a trainer is one.
+OwnFeeder& own(const std::shared_ptr<Feeder>& feeder) { return static_cast<OwnFeeder&>(*feeder); }
+
 bool is_best(const TrainReport& report, int64_t step) {
   return report.best && report.best->step == step;
 }
@@ -110,6 +114,7 @@ Trainer::Trainer(Session& session, SinkOptions step, std::optional<AcceleratedTr
                  .fix = "use Session::sink to evaluate",
                  .site = site});
   }
+  feeder_ = std::make_shared<OwnFeeder>(std::move(feeder_));
   if (feeder_->queue() == nullptr) feeder_->open(Cursor{});
   cursor_ = feeder_->opened_at();
   loop_ = std::make_unique<Loop>(session.sink(step, site));
@@ -395,6 +400,10 @@ LoopReport Trainer::run(Loop& loop, int64_t steps, const LoopCallbacks& callback
   // A request that came before found another loop, or none. Steps that are done again finish what
   // was going on when it came.
   if (cancelled_.load() && !callbacks.replays) loop.request_stop();
+  const struct Note {
+    OwnFeeder& feeder;
+    ~Note() { feeder.note_launch(); }
+  } note{own(feeder_)};
   return loop.run(steps, callbacks, site);
 }
 
@@ -485,6 +494,7 @@ int64_t Trainer::end_of_fast_phase(int64_t start, int64_t target) {
 std::vector<int64_t> Trainer::launch(bool fast, StepDump& dump, const CheckpointRun& checkpoints,
                                      const TrainOptions& options, int64_t step, int64_t steps,
                                      CallSite site, TrainReport& report) {
+  own(feeder_).require_untouched(site);
   std::vector<int64_t> flagged;
   int64_t waited_ns = 0, summed_ns = 0;
   const auto add = [&](const LoopReport& loop) {

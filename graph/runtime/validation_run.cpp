@@ -21,6 +21,13 @@ namespace {
                .kind = ErrorKind::kInvalidArgument});
 }
 
+// A NaN is never the best: nothing would ever be better than one.
+void check_best_before(const ValidationBest& best, CallSite site) {
+  if (std::isnan(best.value)) complain("best_before.value", "a number", "NaN", site);
+  if (best.step < 0) complain("best_before.step", "at least 0", std::to_string(best.step), site);
+  if (best.since < 0) complain("best_before.since", "at least 0", std::to_string(best.since), site);
+}
+
 }  // namespace
 
 ValidationRun::ValidationRun(const std::optional<ValidationOptions>& options,
@@ -37,6 +44,7 @@ ValidationRun::ValidationRun(const std::optional<ValidationOptions>& options,
   if (!(options->min_gain >= 0) || !std::isfinite(options->min_gain))
     complain("min_gain", "a number that is not negative", printable(options->min_gain), site);
   if (options->target && std::isnan(*options->target)) complain("target", "a number", "NaN", site);
+  if (options->best_before) check_best_before(*options->best_before, site);
   period_ = options->every_n_steps > 0 ? options->every_n_steps : steps_per_epoch;
   if (period_ < 1)
     complain("every_n_steps", "at least 1, or steps_per_epoch", "neither of the two", site);

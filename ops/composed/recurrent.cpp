@@ -131,6 +131,9 @@ using Step = std::function<Values(const Value& x, const Values& states)>;
 Values run_steps(const Call& call, const Value& x, const Values& initial,
                  const RecurrentOptions& options, const Step& step) {
   const int64_t time = x.shape()[0];
+  // Here, since the loop would refuse it in its own name.
+  if (options.recompute_every && *options.recompute_every < 1)
+    call.fail("recompute_every", "at least 1", std::to_string(*options.recompute_every));
   // A row of -0 takes what is added to it bit by bit, and scatter_add works in place in a loop.
   const Value row = expand_dims(full_like(initial[0], -0.0, call.line), {0}, call.line);
   std::vector<Operand> variables{Operand(broadcast_to(row, {time, -1, -1}, call.line), call.line)};

@@ -95,16 +95,21 @@ double limit_in(DType dtype, double limit, CallSite site) {
   return std::isinf(Tensor::full(dtype, {}, limit, site).at(0)) ? largest_of(dtype) : limit;
 }
 
+void require_some(const char* who, const Values& gradients, CallSite site) {
+  if (!gradients.empty()) return;
+  throw Error({.op = who, .expected = "at least one gradient", .got = "none", .site = site});
+}
+
 // Returns the dtype that a norm of the gradients is computed in. Throws Error where there are none.
 DType dtype_of_norm(const char* who, const Values& gradients, CallSite site) {
+  require_some(who, gradients, site);
   DType dtype = f32;
   for (size_t i = 0; i < gradients.size(); ++i) {
     const std::string argument = "gradient " + std::to_string(i);
     const Value g = require_value(Operand(gradients[i], site), who, argument.c_str());
     if (g.dtype() == f64) dtype = f64;
   }
-  if (!gradients.empty()) return dtype;
-  throw Error({.op = who, .expected = "at least one gradient", .got = "none", .site = site});
+  return dtype;
 }
 
 void require_max_norm(const char* who, DType dtype, double max_norm, CallSite site) {
@@ -140,11 +145,13 @@ Values clip_by_global_norm(const Values& gradients, double max_norm, CallSite si
 }
 
 Values clip_by_value(const Values& gradients, double limit, CallSite site) {
-  require_positive(limit, "clip_by_value", "limit", site);
+  const char* who = "clip_by_value";
+  require_positive(limit, who, "limit", site);
+  require_some(who, gradients, site);
+  require_float_gradients(who, gradients, site);
   Values clipped;
   for (const Value& g : gradients) {
-    const DType dtype = require_value(Operand(g, site), "clip_by_value", "gradient").dtype();
-    const double most = limit_in(dtype, limit, site);
+    const double most = limit_in(g.dtype(), limit, site);
     clipped.push_back(clamp(Operand(g, site), -most, most, site));
   }
   return clipped;

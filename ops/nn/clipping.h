@@ -23,7 +23,7 @@ KEEL_API Value global_norm(const Values& gradients, CallSite site = CallSite::he
 KEEL_API Values clip_by_global_norm(const Values& gradients, double max_norm,
                                     CallSite site = CallSite::here());
 // Each element moved into [-limit, limit], infinities too; NaN stays NaN. A limit beyond a dtype's
-// largest number is that number. Throws Error for one that is 0 in the dtype of a gradient.
+// largest number is that number. Throws Error for one that is 0 in it, and for integers or none.
 KEEL_API Values clip_by_value(const Values& gradients, double limit,
                               CallSite site = CallSite::here());
 

@@ -125,18 +125,47 @@ Accumulated accumulated(const Values& states, const Values& gradients, Value los
   return result;
 }
 
-std::string average_name(const Value& state) { return name_of(state.node()) + "/average"; }
+constexpr const char* kAverage = "/average";
 
-// The count of the update that the average is part of: average_weights makes it, and behind it one
-// average after the other, so it is the last one before. Invalid for a state of the user's.
-Value count_of_average(const Value& average) {
-  Value count;
-  for (const Value& state : average.graph().states()) {
-    if (state == average) break;
-    if (counts_skipped_steps(state)) count = state;
-  }
-  return count;
+std::string average_name(const Value& state) { return name_of(state.node()) + kAverage; }
+
+// Tells whether the count is named for that average, with a number where the name was taken.
+bool counts_for(const Value& count, const std::string& average) {
+  const std::string of = name_of(count.node()).substr(kSkippedStates.size());
+  return of == average || of.starts_with(average + "_");
 }
+
+// By average, the count of the update that it is part of. average_weights makes the count, named
+// for the first average, and behind it one average after the other. So a state of the user's that
+// is called like one has none.
+std::unordered_map<Value, Value, ValueHash> counts_of_averages(const Graph& graph) {
+  std::unordered_map<Value, Value, ValueHash> counts;
+  Value count;
+  bool begun = false;
+  for (const Value& state : graph.states()) {
+    const std::string& name = name_of(state.node());
+    if (counts_skipped_steps(state)) {
+      count = state;
+      begun = false;
+    } else if (count.valid() && name != kStepState) {  // which the first count needs
+      begun = begun ? name.ends_with(kAverage) : counts_for(count, name);
+      if (begun)
+        counts.emplace(state, count);
+      else
+        count = {};
+    }
+  }
+  return counts;
+}
+
+// The calls of a layer that move one state.
+struct CallsOfState {
+  size_t to_come = 0;
+  std::optional<size_t> assignment;  // its place in the update, once a call has made it
+  // The outputs of the calls so far, and what those were computed from. Nodes of the whole graph,
+  // which are looked through for states alone that are moved once more.
+  std::vector<bool> kept;
+};
 
 }  // namespace
 
@@ -154,30 +183,33 @@ Values trainable_states(Operand value) {
 Update attached_updates(Operand value) {
   const Value root = require_root_value(value, "attached_updates", "value", value.site());
   const std::vector<bool> under = nodes_under(root);
-  Update update;
-  // By state: the outputs of its calls so far, and what those were computed from.
-  std::unordered_map<Value, std::vector<bool>, ValueHash> computed;
-  // A copy: computing one from another adds to the graph.
-  const std::vector<AttachedUpdate> all = root.graph().attached_updates();
-  for (const AttachedUpdate& attached : all) {
+  std::unordered_map<Value, CallsOfState, ValueHash> calls;
+  // Copies: computing one from another adds to the graph.
+  std::vector<AttachedUpdate> all;
+  for (const AttachedUpdate& attached : root.graph().attached_updates()) {
     const uint32_t output = attached.output.node_id();
     if (output >= under.size() || !under[output]) continue;
-    const auto before =
-        std::find_if(update.assignments.begin(), update.assignments.end(),
-                     [&](const Assignment& a) { return a.state == attached.state; });
-    std::vector<bool>& kept = computed[attached.state];
-    if (before == update.assignments.end()) {
+    all.push_back(attached);
+    ++calls[attached.state].to_come;
+  }
+  Update update;
+  for (const AttachedUpdate& attached : all) {
+    CallsOfState& of = calls[attached.state];
+    if (!of.assignment) {
+      of.assignment = update.assignments.size();
       update.assignments.push_back({attached.state, attached.next});
     } else {
       if (attached.observed.valid()) {
-        kept.resize(std::max<size_t>(kept.size(), attached.observed.node_id() + 1), false);
-        kept[attached.observed.node_id()] = true;
+        of.kept.resize(std::max<size_t>(of.kept.size(), attached.observed.node_id() + 1), false);
+        of.kept[attached.observed.node_id()] = true;
       }
-      before->next = computed_from(attached.next, {{attached.state, before->next}}, kept);
+      Value& next = update.assignments[*of.assignment].next;
+      next = computed_from(attached.next, {{attached.state, next}}, of.kept);
     }
+    if (--of.to_come == 0) continue;
     const std::vector<bool> here = nodes_under(attached.output);
-    kept.resize(std::max(kept.size(), here.size()), false);
-    for (size_t id = 0; id < here.size(); ++id) kept[id] = kept[id] || here[id];
+    of.kept.resize(std::max(of.kept.size(), here.size()), false);
+    for (size_t id = 0; id < here.size(); ++id) of.kept[id] = of.kept[id] || here[id];
   }
   return update;
 }
@@ -261,14 +293,14 @@ Value with_averaged_weights(Operand value) {
   const CallSite site = value.site();
   const Value root = require_root_value(value, "with_averaged_weights", "value", site);
   Graph& graph = root.graph();
+  const std::unordered_map<Value, Value, ValueHash> counts = counts_of_averages(graph);
   Replacements averages;
   for (const Value& state : trainable_states(value)) {
     const Value average = graph.find_state(average_name(state));
-    if (!average.valid()) continue;
-    const Value count = count_of_average(average);
-    if (!count.valid()) continue;
+    const auto count = counts.find(average);
+    if (count == counts.end()) continue;
     const LabelScope label(graph, with_inner_scope(graph.label(), "average"));
-    const Value none_yet = equal(applied_by(count, site), 0, site);
+    const Value none_yet = equal(applied_by(count->second, site), 0, site);
     averages.emplace(state, select(none_yet, state, cast(average, state.dtype(), site), site));
   }
   if (!averages.empty()) return computed_from(root, std::move(averages));

@@ -70,6 +70,49 @@ TEST_CASE("stack and split_sizes name themselves") {
   check_message(line, "split: axis: ", [&] { split(x, 2, 2, here); });
 }
 
+TEST_CASE("clip_by_value names itself and takes what clip_by_global_norm takes") {
+  Graph g;
+  const Value whole = g.input("whole", i32, {2}), x = g.input("x", f32, {2});
+  const CallSite here = CallSite::here();
+  const int line = __LINE__ - 1;
+  check_message(line, "clip_by_value: gradient 1: expected a float dtype, got i32", [&] {
+    clip_by_value({x, whole}, 1.5, here);
+  });
+  check_message(line, "clip_by_value: expected at least one gradient, got none",
+                [&] { clip_by_value({}, 1.5, here); });
+  check_message(line, "clip_by_global_norm: expected at least one gradient, got none",
+                [&] { clip_by_global_norm({}, 1.5, here); });
+}
+
+TEST_CASE("dropout whose scale leaves the dtype names itself and the rate") {
+  Graph g;
+  const Value x = g.input("x", f16, {2});
+  const CallSite here = CallSite::here();
+  const int line = __LINE__ - 1;
+  const size_t before = g.size();
+  check_message(line,
+                "dropout: rate: expected one whose scale 1 / (1 - rate) fits f16, got 0.99999",
+                [&] { dropout(x, 0.99999, true, here); });
+  CHECK(g.size() == before);
+  CHECK(dropout(x, 0.99999, false, here) == x);
+  CHECK_NOTHROW(dropout(x, 0.9999, true, here));
+  CHECK_NOTHROW(dropout(cast(x, f32), 0.99999, true, here));
+}
+
+TEST_CASE("recurrent layers name themselves where they refuse recompute_every") {
+  Graph g;
+  const Value x = g.input("x", f32, {2, 3, 4});
+  const Lstm lstm_layer(Scope(g) / "forward", 4, 5);
+  const Gru gru_layer(Scope(g) / "back", 4, 5);
+  const CallSite here = CallSite::here();
+  const int line = __LINE__ - 1;
+  check_message(line, "lstm: recompute_every: expected at least 1, got 0",
+                [&] { lstm_layer(x, {.recompute_every = 0}, here); });
+  check_message(line, "gru: recompute_every: expected at least 1, got -1",
+                [&] { gru_layer(x, {.recompute_every = -1}, here); });
+  CHECK_NOTHROW(lstm_layer(x, {.recompute_every = 1}, here));
+}
+
 TEST_CASE("a stride that no axis can take is not called 0") {
   Graph g;
   const Value x = g.input("x", f32, {4});

@@ -1,5 +1,5 @@
-// Errors of Tensor::at, Shape, DeviceQueue and load_backend_plugin did not say which line of the
-// user's program they are about.
+// Errors of Tensor::at, Shape, DeviceQueue, load_backend_plugin and of a training's options did not
+// say which line of the user's program they are about.
 #include <string>
 
 #include <doctest/doctest.h>
@@ -7,6 +7,10 @@
 #include "keel/backends/registry.h"
 #include "keel/core/queue/device_queue.h"
 #include "keel/core/tensor/tensor.h"
+#include "keel/data/data.h"
+#include "keel/graph/runtime/trainer.h"
+#include "keel/ops/nn/nn.h"
+#include "keel/ops/ops.h"
 
 #include "support/error_of.h"
 
@@ -62,6 +66,35 @@ TEST_CASE("a queue that cannot be made is an error with the line that wrote its 
 TEST_CASE("a plugin that cannot be loaded is an error with the line that asks for it") {
   const std::string error = error_of([] { load_backend_plugin("/nowhere/plugin.so"); });
   CHECK_MESSAGE(contains(error, at_line(__LINE__ - 1)), error);
+}
+
+TEST_CASE("options and hooks of a training that fail are errors with the line of the fit") {
+  Graph graph;
+  const Value x = graph.input("x", f32, {-1});
+  const Value w = graph.state("w", ones({}));
+  const Value loss = log(mean(x * w) - 1.0f);
+  const Update update = sgd(0.1).minimize(loss, {w});
+  Session session(graph, device("cpu"));
+  const Dataset items = Dataset::from_tensors({{"x", Tensor(f32, {4})}}).batch(2).repeat();
+  Trainer trainer(session,
+                  {.update = update, .fetches = {loss}, .source = feed(items, session.spec({x}))});
+  const auto fails = [&](const TrainOptions& options) {
+    return error_of([&] { trainer.fit(options); });
+  };
+  const std::string line = at_line(__LINE__ - 2);
+  const std::string none = fails({.steps = 1, .loop_size = 0});
+  CHECK_MESSAGE(contains(none, line), none);
+  const std::string ending = fails({.steps = 1, .hooks = {SummaryHook{.path = "summary.txt"}}});
+  CHECK_MESSAGE(contains(ending, line), ending);
+  const std::string folder = fails({.steps = 1, .hooks = {SummaryHook{.path = "/nowhere/s.csv"}}});
+  CHECK_MESSAGE(contains(folder, line), folder);
+  const std::string nan = fails({.steps = 1, .hooks = {NanGuardHook{}}});
+  CHECK_MESSAGE(contains(nan, "is nan in step 1"), nan);
+  CHECK_MESSAGE(contains(nan, line), nan);
+  session.set_loop_size(3);
+  const std::string two = fails({.steps = 1, .loop_size = 2});
+  CHECK_MESSAGE(contains(two, "LOOP_SIZE_MISMATCH"), two);
+  CHECK_MESSAGE(contains(two, line), two);
 }
 
 }  // namespace keel

@@ -1,5 +1,6 @@
 // Two sums of gradients in one graph, one schedule in two groups, and an optimizer applied twice
-// met each other's states, in an error that named neither; apply_if took a predicate of a body.
+// met each other's states, in an error that named neither; apply_if took a predicate of a body; a
+// state of the user's was taken for an average.
 #include <string>
 
 #include <doctest/doctest.h>
@@ -88,6 +89,30 @@ TEST_CASE("what is remembered twice is refused in the name of who asks") {
   CHECK(contains(error, "test_names_of_what_is_remembered.cpp"));
   CHECK(contains(error_of([&] { average_weights(sgd(0.1).minimize(loss), 0.9); }),
                  "average_weights: state 'w/average'"));
+}
+
+TEST_CASE("a state that is called like an average is none") {
+  Graph g;
+  const Value v = g.state("v", ones({})), w = g.state("w", ones({})), u = g.state("u", ones({}));
+  const Value loss = v * w;
+  // Adam counts its updates, and the state of that name comes behind the count.
+  Update update = adam(0.5).minimize(loss);
+  const Value own = g.state("w/average", constant({}, 7), {.trainable = false});
+  CHECK(contains(error_of([&] { with_averaged_weights(loss); }), "one that depends on none"));
+  // Nor do the counts of averages stand for it, which others have.
+  update += apply_if(less(g.step(), 0), average_weights(sgd(0.5).minimize(u * 1.0f), 0.5));
+  const Update averaged = average_weights(rmsprop(0.5).apply({v}, {v * 0.0f + 1.0f}), 0.5);
+  const Value evaluated = with_averaged_weights(v * w + u);
+  Session session(g, device("ref"));
+  CHECK(session.run(evaluated).item<float>() == 2);
+  session.run(update, Values{});
+  session.run(averaged, Values{});
+  const auto read = [&](const Value& state) { return session.read(state).item<float>(); };
+  const float average = read(g.find_state("v/average"));
+  CHECK(average == read(v));
+  // Nothing has averaged u so far.
+  CHECK(session.run(evaluated).item<float>() == average * read(w) + 1);
+  CHECK(read(own) == 7);
 }
 
 TEST_CASE("apply_if refuses a predicate of a body where it is given") {

@@ -1,6 +1,7 @@
 // A feeder that was stopped was taken for an open one: a training used up what was left in its
 // closed queue and told of the end of the data, and a step was sunk on it.
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,14 +26,14 @@ using keel_test::DecliningBackend;
 
 constexpr const char* kNotOpen = "a feeder that is not open; open it: feeder->open(cursor)";
 
-// What halving_feeder gives, from a dataset.
-std::shared_ptr<Feeder> halves(const Device& on) {
-  const Dataset numbers =
-      Dataset::from_generator(halving_element(), [](int64_t i, const ItemSlot& out) {
-        out.data<float>(0)[0] = static_cast<float>(i);
-        out.data<float>(0)[1] = 1;
-        return true;
-      });
+// What halving_feeder gives, from a dataset; of `count` elements, or without an end.
+std::shared_ptr<Feeder> halves(const Device& on, std::optional<int64_t> count = {}) {
+  Dataset numbers = Dataset::from_generator(halving_element(), [](int64_t i, const ItemSlot& out) {
+    out.data<float>(0)[0] = static_cast<float>(i);
+    out.data<float>(0)[1] = 1;
+    return true;
+  });
+  if (count) numbers = numbers.take(*count);
   return feed(numbers, {on, halving_element()}, {.depth = 2});
 }
 
@@ -96,8 +97,8 @@ TEST_CASE("a trainer and an evaluator open a feeder that was stopped at the begi
   feeder->stop();
   Trainer trainer(session, {.update = m.update, .fetches = {m.total}, .source = feeder});
   CHECK(trainer.fit({.steps = 5}).cursor.position == 5);
-  const auto others = halves(on);
-  others->open({0, 40, 0});
+  const auto others = halves(on, 3);
+  others->open({0, 2, 0});
   others->stop();
   Evaluator evaluator(session, {.sums = {sum(m.x)}, .source = others, .batches = 3, .items = 3});
   others->stop();

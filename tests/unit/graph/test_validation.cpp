@@ -176,6 +176,13 @@ TEST_CASE("validation: wrong options are refused before anything is done") {
   CHECK(contains(refused({.measure = one, .every_n_steps = 1, .min_gain = -1}), "min_gain"));
   CHECK(contains(refused({.measure = one, .every_n_steps = 1, .patience = -1}), "patience"));
   CHECK(contains(refused({.measure = one, .every_n_steps = 1, .target = kNaN}), "target"));
+  const auto after = [&](ValidationBest best) {
+    return refused({.measure = one, .every_n_steps = 1, .best_before = best});
+  };
+  CHECK(
+      contains(after({.value = kNaN}), "validation.best_before.value: expected a number, got NaN"));
+  CHECK(contains(after({.value = 1, .step = -1}), "validation.best_before.step"));
+  CHECK(contains(after({.value = 1, .since = -1}), "validation.best_before.since"));
   CHECK(f.session.step() == 0);
 }
 
