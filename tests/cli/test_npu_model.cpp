@@ -4,6 +4,7 @@
 
 #include "cli/tool.h"
 #include "support/error_of.h"
+#include "support/temp_folder.h"
 
 TEST_SUITE_BEGIN("cli");
 
@@ -62,6 +63,81 @@ TEST_CASE("train: a profile is written and shown as a table") {
   CHECK(contains(shown.out, "step 2"));
   CHECK(contains(shown.out, "bound by"));
   std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("train: folders of profiles that cannot be made are told of by their flag") {
+  const TempFolder files;
+  std::filesystem::create_symlink("loop", files.file("loop"));
+  const Words train = {"train", "--quiet", "--steps", "1", "--threads", "1"};
+  const auto error = [&](const std::string& flag, const std::string& value) {
+    Words words = train;
+    words.insert(words.end(), {flag, value});
+    const ToolResult result = run_tool(words);
+    CHECK(result.exit_code != 0);
+    return result.err;
+  };
+  for (const std::string& name : {std::string("loop"), std::string(300, 'x')}) {
+    const std::string folder = files.file(name);
+    CAPTURE(folder);
+    const std::string flag = error("--profile", folder);
+    CHECK_MESSAGE(
+        flag.starts_with("keel: error: --profile: " + folder + ": the folder cannot be made: "),
+        flag);
+    const std::string options = error("--profiling-options", "{\"output\": \"" + folder + "\"}");
+    CHECK_MESSAGE(contains(options, "output of the profiling options: " + folder + ": the folder"),
+                  options);
+  }
+}
+
+TEST_CASE("train: steps of a resumed training's profile count from its first one") {
+  const TempFolder files;
+  const Words train = {"train", "--quiet", "--model", "mlp", "--threads", "1"};
+  const auto run = [&](const Words& more) {
+    Words words = train;
+    words.insert(words.end(), more.begin(), more.end());
+    return run_tool(words);
+  };
+  const std::string states = files.file("states"), folder = files.file("p");
+  REQUIRE(run({"--steps", "10", "--save", states}).exit_code == 0);
+  const Words resumed = {"--resume", states, "--steps", "14", "--profile", folder};
+  const auto profiled = [&](const std::string& steps) {
+    Words words = resumed;
+    words.insert(words.end(), {"--profile-steps", steps});
+    return run(words);
+  };
+  const ToolResult behind = profiled("6-7");
+  CHECK(behind.exit_code == 2);
+  CHECK_MESSAGE(contains(behind.err,
+                         "--profile-steps: expected steps up to 4, as they count from the first "
+                         "one behind the 10 of --resume, got 6"),
+                behind.err);
+  const ToolResult clamped = profiled("3-7");
+  CHECK_MESSAGE(clamped.exit_code == 0, clamped.err);
+  const std::string trace = read_text(folder + "/step_trace.csv");
+  CHECK_MESSAGE(lines_of(trace).size() == 3, trace);  // names, step 3 and step 4
+  // A training that is at its end has no steps to tell of.
+  const std::string none = files.file("none");
+  const ToolResult ended = run({"--resume", states, "--steps", "10", "--profile", none});
+  CHECK_MESSAGE(ended.exit_code == 0, ended.err);
+  CHECK_MESSAGE(contains(ended.err, "no profile is written: this run has no steps"), ended.err);
+  CHECK_FALSE(std::filesystem::exists(none));
+}
+
+TEST_CASE("train: the profile of an accelerated training is of the phase that it resumes in") {
+  const TempFolder files;
+  const auto profile = [&](const Words& more) {
+    Words words = {
+        "train",         "--quiet",         "--model", "mlp",      "--accelerate-train-mode",
+        "fast|step|0.5", "--profile-steps", "1-2",     "--profile"};
+    words.insert(words.end(), more.begin(), more.end());
+    const ToolResult result = run_tool(words);
+    CHECK_MESSAGE(result.exit_code == 0, result.err);
+    return read_text(more.front() + "/op_summary.csv");
+  };
+  const std::string states = files.file("states");
+  CHECK(contains(profile({files.file("p"), "--steps", "8", "--save", states}), "FLOAT16"));
+  // The first steps of this run come behind those of mixed f16.
+  CHECK_FALSE(contains(profile({files.file("q"), "--steps", "12", "--resume", states}), "FLOAT16"));
 }
 
 TEST_CASE("train: presets and block_dim leave the weights as they are") {

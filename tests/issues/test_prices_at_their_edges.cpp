@@ -1,7 +1,10 @@
 // Presets with rates that no device has ended the process or overflowed, and an error then blamed
 // the flags of profiles; products with their operands in L2 could be priced above the same ones
 // from memory; and where tiles cannot be dealt to more cores, or vector cores beside the cube's
-// wait for memory, the reason that was given contradicted its own numbers.
+// wait for memory, the reason that was given contradicted its own numbers. Products found no tile
+// in a small L1 though there is one; one cube core more could halve the vector cores beside each;
+// a default mode that needs a dtype the device does not have was accepted; and the error of a
+// missing parameter offered another one, which was right as it was.
 #include <memory>
 #include <string>
 #include <vector>
@@ -67,6 +70,70 @@ TEST_CASE("presets have rates and shares that devices may have") {
   for (const char* name : {"vector_share", "cube_share"}) {
     CHECK(contains(error(name, 0.001), name));
     CHECK(error(name, 0.01) == "");
+  }
+}
+
+TEST_CASE("presets have the same number of vector cores beside each cube core") {
+  const auto error = [](int cubes, int vectors) {
+    const std::string text = changed_preset({{"cube_cores", cubes}, {"vector_cores", vectors}});
+    return error_of([&] { parse_preset(text, "mine", "mine.json"); });
+  };
+  CHECK(contains(error(25, 48),
+                 "mine.json: parameters: vector_cores: expected as many for each of the 25 cube "
+                 "cores, which have vector cores of their own in series 910B, and at least one, "
+                 "got 48"));
+  CHECK(contains(error(25, 24), "got 24"));
+  CHECK(error(25, 25) == "");
+  CHECK(error(25, 75) == "");
+}
+
+TEST_CASE("the default modes of a preset are those that its device can compute in") {
+  const auto error = [](const std::string& name, const char* mode, bool bf16) {
+    const std::string text = changed_preset({{name, mode}, {"bf16", bf16}});
+    return error_of([&] { parse_preset(text, "mine", "mine.json"); });
+  };
+  CHECK(contains(error("precision_mode", "allow_mix_precision_bf16", false),
+                 "mine.json: parameters.precision_mode.value: expected a mode without bf16, which "
+                 "the device does not have where parameters.bf16 is false, got "
+                 "\"allow_mix_precision_bf16\""));
+  CHECK(error("precision_mode", "allow_mix_precision_bf16", true) == "");
+  CHECK(error("precision_mode", "allow_mix_precision_fp16", false) == "");
+  CHECK(contains(error("precision_mode_v2", "mixed_bfloat16", false),
+                 "parameters.precision_mode_v2.value: expected a mode without bf16"));
+  CHECK(contains(error("precision_mode_v2", "mixed_hif8", true), "a mode without hif8"));
+  CHECK(error("precision_mode_v2", "none", false) == "");
+}
+
+TEST_CASE("a missing parameter is not explained by another one that is there") {
+  Json document = parse_json(changed_preset({}), "mine");
+  Json& parameters = document["parameters"];
+  const Json cores = parameters["cube_cores"];
+  parameters.erase("cube_cores");
+  const auto error = [&] {
+    return error_of([&] { parse_preset(write_json(document), "mine", "mine.json"); });
+  };
+  CHECK(error() == "mine.json: parameters: 'cube_cores' is missing");
+  parameters["cube_core"] = cores;
+  CHECK(contains(error(), "'cube_cores' is missing; the nearest key is 'cube_core'"));
+}
+
+TEST_CASE("products have tiles in each L1 that a preset may have") {
+  const Preset usual = load_preset("ascend910b1");
+  for (const int64_t kib : {16, 64}) {
+    CAPTURE(kib);
+    const Preset small = parse_preset(changed_preset({{"l1_kib", kib}}), "small", "small.json");
+    for (const DType dtype : {f16, f32}) {
+      for (const int64_t side : {16, 1000}) {
+        CAPTURE(side);
+        const CubeWork work = cube_work(side, side, side, dtype);
+        const Choice choice = choose_cube(small, work, small.cube_cores);
+        const CubeTiling& t = choice.tiling;
+        CHECK(t.bk >= 16);
+        CHECK(2 * (t.bm + t.bn) * t.bk * t.step_k * static_cast<int64_t>(size_of(dtype)) <=
+              small.l1_bytes);
+        CHECK(choice.price.total_ns >= choose_cube(usual, work, usual.cube_cores).price.total_ns);
+      }
+    }
   }
 }
 

@@ -1,7 +1,9 @@
 // `keel profile` refused what was written with it, where the table of launches had more cells than
 // a table may have of which one step is shown; it showed a table that ended within the first step,
 // and negative times, as if nothing were wrong; and of the ranks' folders it showed those before
-// the first that was missing, without a word of the others.
+// the first that was missing, without a word of the others. It had 0.00 for figures that the table
+// of launches does not have, and said of a folder with other files of a profile that it holds none.
+// A profile of which one file could not be written was left among the files of an older one.
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -147,6 +149,62 @@ TEST_CASE("rows of a profile that are damaged are named") {
   CHECK(contains(error("\"1"), "op_summary.csv: row 3"));
   CHECK(contains(error("1\"x,"), "op_summary.csv: row 3"));
   CHECK(contains(error("\"1\"x,"), "op_summary.csv: row 3"));
+}
+
+TEST_CASE("figures that a profile does not have are not shown as 0") {
+  const Chain chain(2);
+  const auto shown = [&](const npu::ProfilingOptions& profiling) {
+    const Folder folder("profile_no_figures");
+    npu::write_profile(chain.loop->program(), {.directory = folder.path(), .profiling = profiling});
+    return profile_table(folder.path());
+  };
+  CHECK_FALSE(contains(shown({}), "N/A"));
+  const std::string none = "    N/A    N/A    N/A  N/A\n";
+  for (const npu::AicMetrics metrics :
+       {npu::AicMetrics::kMemory, npu::AicMetrics::kArithmeticUtilization}) {
+    const std::string text = shown({.aic_metrics = metrics});
+    CAPTURE(text);
+    CHECK(contains(text, none));
+    CHECK_FALSE(contains(text, "    N/A" + none));
+    CHECK_FALSE(contains(text, " 0.00 "));
+  }
+  const std::string names = shown({.task_trace = npu::TaskTrace::kL0});
+  CAPTURE(names);
+  CHECK(contains(names, "    N/A" + none));  // neither the number of blocks
+  CHECK_FALSE(contains(names, " 0.00 "));
+}
+
+TEST_CASE("files of a profile without its tables are named") {
+  const Chain chain(2);
+  const Folder folder("profile_other_files");
+  npu::ProfilingOptions profiling{.training_trace = false, .aicpu = true, .runtime_api = true};
+  profiling.task_trace = npu::TaskTrace::kOff;
+  npu::write_profile(chain.loop->program(), {.directory = folder.path(), .profiling = profiling});
+  CHECK(error_of([&] { profile_table(folder.path()); }) ==
+        folder.path() +
+            ": the table cannot be made: neither step_trace.csv nor op_summary.csv is there, but "
+            "only aicpu.csv, api_statistic.csv; profile with training_trace or task_trace on "
+            "(--profiling-options), which write them");
+}
+
+TEST_CASE("a profile of which one file cannot be written leaves the older one as it was") {
+  const Chain chain(2), other(5);
+  const Folder folder("profile_one_file_fails");
+  chain.profile(folder, 1);
+  std::filesystem::remove(folder.path() + "/advice.txt");
+  std::filesystem::create_directory(folder.path() + "/advice.txt");
+  const std::string before = folder.read("op_summary.csv"), steps = folder.read("step_trace.csv");
+  CHECK(contains(error_of([&] { other.profile(folder, 2); }),
+                 "advice.txt: expected a regular file, got a folder"));
+  CHECK(folder.read("op_summary.csv") == before);
+  CHECK(folder.read("step_trace.csv") == steps);
+  std::filesystem::remove(folder.path() + "/advice.txt");
+  other.profile(folder, 2);
+  CHECK(folder.read("op_summary.csv") != before);
+  size_t files = 0;  // no temporary one among them
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+    files += entry.is_regular_file() ? 1 : 0;
+  CHECK(files == 5);
 }
 
 TEST_CASE("profiles of all ranks that are there are shown and those that are not are named") {

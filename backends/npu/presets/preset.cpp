@@ -52,12 +52,20 @@ class Reader {
   }
   bool boolean(const std::string& name) { return parameter(name).boolean(); }
   std::string choice(const std::string& name, const std::vector<std::string>& choices) {
+    return one_of(parameter(name), choices);
+  }
+  // A mode of the list, or a word of `others`; none that needs what the device does not have.
+  std::string mode(const std::string& name, PrecisionOption option, bool bf16,
+                   const std::vector<std::string>& others = {}) {
     const JsonView value = parameter(name);
-    const std::string& text = value.text();
-    if (std::find(choices.begin(), choices.end(), text) != choices.end()) return text;
-    std::string expected;
-    for (const std::string& c : choices) expected += (expected.empty() ? "" : " or ") + c;
-    throw value.error(expected);
+    std::vector<std::string> choices = precision_names(option);
+    choices.insert(choices.end(), others.begin(), others.end());
+    const std::string text = one_of(value, choices);
+    if (std::find(others.begin(), others.end(), text) != others.end()) return text;
+    const std::string& needs = find_precision_mode(text, option).needs;
+    if (needs.empty() || (needs == "bf16" && bf16)) return text;
+    throw value.error("a mode without " + needs + ", which the device does not have" +
+                      (needs == "bf16" ? " where parameters.bf16 is false" : ""));
   }
 
   std::vector<DType> dtypes(const std::string& name) {
@@ -101,7 +109,30 @@ class Reader {
   }
 
  private:
+  static std::string one_of(const JsonView& value, const std::vector<std::string>& choices) {
+    const std::string& text = value.text();
+    if (std::find(choices.begin(), choices.end(), text) != choices.end()) return text;
+    std::string expected;
+    for (const std::string& c : choices) expected += (expected.empty() ? "" : " or ") + c;
+    throw value.error(expected);
+  }
+
+  // Names the nearest of the keys that are no parameter: any other one is meant as it stands there.
+  [[noreturn]] void refuse_missing(const std::string& name) const {
+    const NpuPresetFile complete = builtin_presets().front();
+    const Json known = parse_json(complete.text, complete.name);
+    std::vector<std::string> unknown;
+    for (const std::string& key : view_.keys()) {
+      if (!known["parameters"].contains(key)) unknown.push_back(key);
+    }
+    const std::string meant = nearest(name, unknown);
+    throw Error({.op = view_.where(),
+                 .message = "'" + name + "' is missing",
+                 .fix = meant.empty() ? "" : "the nearest key is '" + meant + "'"});
+  }
+
   JsonView parameter(const std::string& name) {
+    if (!view_.find(name)) refuse_missing(name);
     const JsonView entry = view_[name];
     entry.require_only({"value", "source"});
     JsonView value = entry["value"];
@@ -124,10 +155,9 @@ void read_cores(Reader& reader, Preset& p) {
   p.cube_k = reader.integer("cube_k", 1, 1024);
   p.cube_fp32_rate = reader.rate_or_none("cube_fp32_rate", kLeastFp32Rate);
   p.bf16 = reader.boolean("bf16");
-  p.precision_mode = reader.choice("precision_mode", precision_names(PrecisionOption::kMode));
-  std::vector<std::string> names = precision_names(PrecisionOption::kModeV2);
-  names.push_back("none");
-  p.precision_mode_v2 = reader.choice("precision_mode_v2", names);
+  p.precision_mode = reader.mode("precision_mode", PrecisionOption::kMode, p.bf16);
+  p.precision_mode_v2 =
+      reader.mode("precision_mode_v2", PrecisionOption::kModeV2, p.bf16, {"none"});
   if (p.precision_mode_v2 == "none") p.precision_mode_v2.clear();
   p.saturate_f16 = reader.choice("fp16_overflow", {"saturate", "inf_nan"}) == "saturate";
   p.atomic_add_dtypes = reader.dtypes("atomic_add_dtypes");
@@ -238,11 +268,12 @@ Preset parse_preset(const std::string& text, const std::string& name, const std:
   const JsonView parameters = view["parameters"];
   Reader reader(parameters, preset);
   read_cores(reader, preset);
-  if (preset.split_cores() && preset.vector_cores < preset.cube_cores) {
+  if (preset.split_cores() && preset.vector_cores % preset.cube_cores != 0) {
     throw Error({.op = parameters.where(),
                  .argument = "vector_cores",
-                 .expected = "at least one for each of the " + std::to_string(preset.cube_cores) +
-                             " cube cores, which have vector cores of their own in series 910B",
+                 .expected = "as many for each of the " + std::to_string(preset.cube_cores) +
+                             " cube cores, which have vector cores of their own in series 910B, "
+                             "and at least one",
                  .got = std::to_string(preset.vector_cores)});
   }
   read_memories(reader, preset);

@@ -1,6 +1,7 @@
 #include "keel/backends/npu/profile/profile.h"
 
 #include <filesystem>
+#include <memory>
 #include <system_error>
 #include <utility>
 
@@ -82,9 +83,9 @@ void check(const ProfileOptions& o) {
 }
 
 void make_folder(const std::string& directory) {
-  std::error_code error;
+  std::error_code error, unknown;  // the first one says why there is none
   std::filesystem::create_directories(directory, error);
-  if (std::filesystem::is_directory(directory)) return;
+  if (std::filesystem::is_directory(directory, unknown)) return;
   throw Error({.op = "profile",
                .argument = directory,
                .message = "the folder cannot be made: " + error.message()});
@@ -100,8 +101,31 @@ void refuse_old(const std::string& path) {
                .fix = "remove it, or choose another folder"});
 }
 
-void require_room(const std::vector<std::pair<std::string, std::string>>& files,
-                  const ProfilingOptions& profiling) {
+// Paths and their texts.
+using Files = std::vector<std::pair<std::string, std::string>>;
+
+// All or none: a folder with some of them would be read as one profile.
+void write_all(const Files& files) {
+  std::vector<std::unique_ptr<AtomicFile>> written;
+  for (const auto& [path, text] : files) {
+    written.push_back(std::make_unique<AtomicFile>(path));
+    written.back()->write(text);
+  }
+  size_t begun = 0;
+  try {
+    for (const auto& file : written) {
+      ++begun;
+      file->commit();
+    }
+  } catch (const Error&) {
+    // The last one may be in place, and not be synced.
+    std::error_code unknown;
+    for (size_t i = 0; i < begun; ++i) std::filesystem::remove(files[i].first, unknown);
+    throw;
+  }
+}
+
+void require_room(const Files& files, const ProfilingOptions& profiling) {
   if (!profiling.storage_limit_mb) return;
   constexpr int64_t kMiB = int64_t{1} << 20;
   int64_t bytes = 0;
@@ -138,7 +162,7 @@ void write_profile(const Program& program, const ProfileOptions& options) {
   const NpuProgram& npu = npu_program(program);
   check(options);
   const StepClock clock = make_step_clock(npu, options);
-  std::vector<std::pair<std::string, std::string>> files;
+  Files files;
   for (const ProfileFile& file : kFiles) {
     const std::string path = path_in(options.directory, file.name);
     if (file.wanted(options.profiling))
@@ -148,7 +172,7 @@ void write_profile(const Program& program, const ProfileOptions& options) {
   }
   require_room(files, options.profiling);
   make_folder(options.directory);
-  for (const auto& [path, text] : files) write_file_atomically(path, text);
+  write_all(files);
 }
 
 std::vector<std::string> profile_files(const std::string& directory,

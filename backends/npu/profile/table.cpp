@@ -26,14 +26,16 @@ constexpr const char* kSteps = "step_trace.csv";
 constexpr const char* kLaunches = "op_summary.csv";
 constexpr const char* kStatistics = "op_statistic.csv";
 constexpr const char* kAdvice = "advice.txt";
+constexpr const char* kUnknown = "N/A";
 
 // A launch, and what it is bound by: its busiest unit, its own start where that takes longer, or
 // the links where it is a collective. A table without the units' figures does not say.
 struct Launched {
   std::string name, op, on, blocks;
   double us = 0, cube = 0, vector = 0, memory = 0;
-  bool beside = false;  // the other launches, on a stream of its own
-  std::string bound = "N/A";
+  bool has_figures = false;  // of the units
+  bool beside = false;       // the other launches, on a stream of its own
+  std::string bound = kUnknown;
 };
 
 void add_figures(const TableRows& row, Launched& launch) {
@@ -54,6 +56,7 @@ void add_figures(const TableRows& row, Launched& launch) {
   } else {
     return;
   }
+  launch.has_figures = true;
   if (launch.beside)
     launch.bound = "links";
   else if (core_us < launch.us / 2)
@@ -71,6 +74,8 @@ Launched launched(const TableRows& row) {
                   .blocks = row.text("Block Dim"),
                   .us = row.number("Task Duration(us)"),
                   .beside = row.text("Stream ID") != "0"};
+  // A table of names alone has 0 there, which no launch has.
+  if (launch.op == kUnknown) launch.blocks = kUnknown;
   add_figures(row, launch);
   return launch;
 }
@@ -191,14 +196,26 @@ std::string launches_text(const std::string& directory, const std::optional<Step
     const Launched& l = list[i];
     const std::string share =
         l.beside ? "-" : fmt::format("{:.1f}", total == 0 ? 0 : 100 * l.us / total);
-    text += fmt::format(
-        "  {:<48} {:<14} {:<14} {:>10.3f} {:>6} {:>6} {:>6.2f} {:>6.2f} "
-        "{:>6.2f}  {}\n",
-        shortened(l.name, 48), shortened(l.op, 14), l.on, l.us, share, l.blocks, l.cube, l.vector,
-        l.memory, l.bound);
+    const auto figure = [&](double busy) {
+      return l.has_figures ? fmt::format("{:.2f}", busy) : std::string(kUnknown);
+    };
+    text += fmt::format("  {:<48} {:<14} {:<14} {:>10.3f} {:>6} {:>6} {:>6} {:>6} {:>6}  {}\n",
+                        shortened(l.name, 48), shortened(l.op, 14), l.on, l.us, share, l.blocks,
+                        figure(l.cube), figure(l.vector), figure(l.memory), l.bound);
   }
   if (list.size() > kMostRows) text += fmt::format("  ... {} more\n", list.size() - kMostRows);
   return text;
+}
+
+// The files of a profile that are there, as "a.csv, b.csv".
+std::string files_in(const std::string& directory) {
+  std::string names;
+  for (const std::string& path : profile_files(directory, {.aicpu = true, .runtime_api = true})) {
+    std::error_code unknown;
+    if (!std::filesystem::exists(path, unknown)) continue;
+    names += (names.empty() ? "" : ", ") + path.substr(directory.size() + 1);
+  }
+  return names;
 }
 
 std::string table_of(const std::string& directory) {
@@ -213,9 +230,16 @@ std::string table_of(const std::string& directory) {
     std::filesystem::directory_iterator(directory, failure);
     if (failure && failure != std::errc::no_such_file_or_directory)
       throw Error({.op = directory, .message = "cannot be listed: " + failure.message()});
+    const std::string neither =
+        "neither " + std::string(kSteps) + " nor " + kLaunches + " is there";
+    const std::string others = files_in(directory);
+    if (!others.empty())
+      throw Error({.op = directory,
+                   .message = "the table cannot be made: " + neither + ", but only " + others,
+                   .fix = "profile with training_trace or task_trace on (--profiling-options), "
+                          "which write them"});
     throw Error({.op = directory,
-                 .message = "holds no profile: neither " + std::string(kSteps) + " nor " +
-                            kLaunches + " is there",
+                 .message = "holds no profile: " + neither,
                  .fix = "keel train --profile DIR writes them"});
   }
   std::string text;

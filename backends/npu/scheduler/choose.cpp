@@ -48,7 +48,7 @@ bool has_room_for_rows(const Preset& preset, const CubeWork& work, const CubeTil
 }
 
 // Tiles worth trying for a product: sides of 16 to 256 that do not exceed C's by more than the
-// fractal, each with the deepest k that L0 holds, in packets of 1, 2, 4 and 8.
+// fractal, each with the deepest k that L0 and L1 hold, in packets of 1, 2, 4 and 8.
 std::vector<CubeTiling> tilings(const Preset& preset, const CubeWork& work) {
   std::vector<CubeTiling> list;
   const auto element = static_cast<int64_t>(size_of(work.dtype));
@@ -66,7 +66,8 @@ std::vector<CubeTiling> tilings(const Preset& preset, const CubeWork& work) {
       t.bm = bm;
       t.bn = bn;
       const int64_t depth =
-          std::min(preset.l0a_bytes / (2 * bm * element), preset.l0b_bytes / (2 * bn * element));
+          std::min({preset.l0a_bytes / (2 * bm * element), preset.l0b_bytes / (2 * bn * element),
+                    preset.l1_bytes / (2 * (bm + bn) * element)});
       t.bk = std::min(depth / kFractal * kFractal, up(std::max<int64_t>(1, work.k), kFractal));
       if (t.bk == 0) continue;
       for (t.step_k = 1; t.step_k <= 8; t.step_k *= 2) {

@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 #include <keel/core/base/file.h>
 
+#include "cli/base/flag_errors.h"
 #include "cli/base/output_files.h"
 #include "cli/train/summary.h"
 
@@ -43,10 +44,17 @@ int64_t ns_of(std::chrono::steady_clock::duration d) {
 }  // namespace
 
 TrainingProfile::TrainingProfile(const TrainFlags& flags, keel::Group* group, int64_t total_steps)
-    : flags_(flags), group_(group), total_steps_(total_steps) {
-  if (!wanted() || flags.profile.first_step <= total_steps) return;
+    : flags_(flags),
+      group_(group),
+      total_steps_(total_steps),
+      before_(flags.resume ? flags.resume->step() : 0),
+      steps_(total_steps - before_) {
+  if (!wanted() || flags.profile.first_step <= steps_) return;
+  const std::string resumed = before_ == 0 ? ""
+                                           : ", as they count from the first one behind the " +
+                                                 std::to_string(before_) + " of --resume";
   throw keel::Error({.op = "--profile-steps",
-                     .expected = "steps up to " + std::to_string(total_steps),
+                     .expected = "steps up to " + std::to_string(steps_) + resumed,
                      .got = std::to_string(flags.profile.first_step),
                      .kind = keel::ErrorKind::kInvalidArgument});
 }
@@ -56,24 +64,25 @@ void TrainingProfile::begin(keel::Trainer& trainer) {
   refuse_other_profiles();
   keel::npu::ProfileOptions files = options({});
   const keel::Program& profiled = program(trainer, {}, files);
-  keel::npu::write_profile(profiled, files);
+  write(profiled, files);
   if (group_ == nullptr) return;
   if (group_->rank() == 0) require_writable("--profile", flags_.profile.folder + kTimeline);
-  // Steps of a profile count from the first one of this run.
-  const int64_t before = trainer.session().step();
   const auto steps = static_cast<size_t>(files.last_step - files.first_step + 1);
-  group_->times().record(before + files.first_step, before + files.last_step,
+  group_->times().record(before_ + files.first_step, before_ + files.last_step,
                          steps * kMostCollectivesOfAStep);
   align_clocks();
 }
 
 void TrainingProfile::finish(const keel::Trainer& trainer, const keel::TrainReport& report,
                              Notices& notices) {
+  const bool first_rank = group_ == nullptr || group_->rank() == 0;
+  if (steps_ == 0 && first_rank && !flags_.profile.folder.empty())
+    notices.warn("no profile is written: this run has no steps");
   if (!wanted()) return;
   keel::npu::ProfileOptions files = options(report);
   files.wall = wall(report);
   const keel::Program& profiled = program(trainer, report, files);
-  notices.attempt([&] { keel::npu::write_profile(profiled, files); });
+  notices.attempt([&] { write(profiled, files); });
   if (group_ == nullptr || flags_.profile.options.task_trace == keel::npu::TaskTrace::kOff) return;
   // A rank that has none says so: the others wait for its part.
   std::string own;
@@ -120,7 +129,7 @@ void TrainingProfile::align_clocks() {
 keel::npu::ProfileOptions TrainingProfile::options(const keel::TrainReport& report) const {
   return {.directory = own_folder(),
           .first_step = flags_.profile.first_step,
-          .last_step = std::min(flags_.profile.last_step, total_steps_),
+          .last_step = std::min(flags_.profile.last_step, steps_),
           .steps_per_launch = loop_size_of(flags_, report),
           .profiling = flags_.profile.options};
 }
@@ -133,10 +142,18 @@ const keel::Program& TrainingProfile::program(const keel::Trainer& trainer,
   int64_t last_fast = total_steps_;
   if (flags_.accelerate->trigger == keel::AccelerateTrigger::kStep)
     last_fast = keel::last_fast_step(*flags_.accelerate, total_steps_);
-  last_fast = report.switched_at.value_or(last_fast);
+  last_fast = report.switched_at.value_or(last_fast) - before_;
   if (options.first_step > last_fast) return trainer.program();
   options.last_step = std::min(options.last_step, last_fast);
   return trainer.fast_loop()->program();
+}
+
+void TrainingProfile::write(const keel::Program& program,
+                            const keel::npu::ProfileOptions& options) const {
+  const bool by_options = !flags_.profile.options.output.empty();
+  in_flag(
+      by_options ? "output of the profiling options" : "--profile",
+      [&] { keel::npu::write_profile(program, options); }, "profile");
 }
 
 // The training, and where there are ranks the collectives of the profiled steps.

@@ -20,7 +20,7 @@ namespace keel_cli {
 class TrainingProfile {
  public:
   // `group`: null: it trains alone. Both have to outlive it. Throws keel::Error where the steps
-  // that are to be profiled lie behind the last one.
+  // that are to be profiled, which count from this run's first one, lie behind its last one.
   TrainingProfile(const TrainFlags& flags, keel::Group* group, int64_t total_steps);
 
   // Right before the first step: writes the files without wall times, so that a wrong folder is
@@ -30,19 +30,23 @@ class TrainingProfile {
   void finish(const keel::Trainer& trainer, const keel::TrainReport& report, Notices& notices);
 
  private:
-  bool wanted() const { return !flags_.profile.folder.empty(); }
+  // A run without steps has no profile.
+  bool wanted() const { return steps_ > 0 && !flags_.profile.folder.empty(); }
   std::string own_folder() const;
   void refuse_other_profiles() const;
   void align_clocks();
   keel::npu::ProfileOptions options(const keel::TrainReport& report) const;
   const keel::Program& program(const keel::Trainer& trainer, const keel::TrainReport& report,
                                keel::npu::ProfileOptions& options) const;
+  void write(const keel::Program& program, const keel::npu::ProfileOptions& options) const;
   std::vector<keel::npu::WallSpan> wall(const keel::TrainReport& report) const;
   void write_merged(const std::vector<std::string>& by_rank) const;
 
   const TrainFlags& flags_;
   keel::Group* group_;
-  int64_t total_steps_;
+  int64_t total_steps_;  // with those before this run
+  int64_t before_;
+  int64_t steps_;
   keel::CollectiveTimes::Clock::time_point zero_;  // of the wall clock
   int64_t wall_error_ns_ = 0;
 };
