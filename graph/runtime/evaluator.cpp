@@ -20,21 +20,14 @@ void require_one_or_more(int64_t count, const char* argument, CallSite site) {
                .kind = ErrorKind::kInvalidArgument});
 }
 
-// The end of a pass comes right behind its last batch. The loop is at rest, so this thread may ask.
-void require_end(DeviceQueue& queue, int64_t batches, CallSite site) {
+// Says whether a pass has another batch. The loop is at rest, so this thread may ask.
+bool goes_on(DeviceQueue& queue, CallSite site) {
   std::vector<void*> fields(queue.spec().fields.size());
   Cursor cursor;
   const DequeueStatus status = queue.dequeue_on_host(fields, &cursor, /*stop=*/nullptr);
   if (status == DequeueStatus::kFailed) throw queue.failure().with_site(site);
   if (status == DequeueStatus::kTimeout) throw queue.timeout_error().with_site(site);
-  if (status != DequeueStatus::kElement) return;
-  throw Error({.op = "evaluator",
-               .argument = "batches",
-               .expected = std::to_string(batches) + " batches",
-               .got = "a pass of at least " + std::to_string(batches + 1),
-               .fix = "give the number of all batches of the pass, the last one of fewer items "
-                      "included; of a set without end, take() that many",
-               .site = site});
+  return status == DequeueStatus::kElement;
 }
 
 using Series = std::vector<std::vector<double>>;
@@ -95,6 +88,16 @@ int64_t Evaluator::own_batches() const noexcept {
 
 std::vector<double> Evaluator::means(CallSite site) {
   std::vector<double> means = add_up(run_batches(site));
+  if (means.back() != 0) {
+    throw Error({.op = "evaluator",
+                 .argument = "batches",
+                 .expected = std::to_string(options_.batches) + " batches",
+                 .got = "a pass of at least " + std::to_string(options_.batches + 1),
+                 .fix = "give the number of all batches of the pass, the last one of fewer items "
+                        "included; of a set without end, take() that many",
+                 .site = site});
+  }
+  means.pop_back();
   for (double& mean : means) mean /= static_cast<double>(options_.items);
   return means;
 }
@@ -122,12 +125,16 @@ Evaluator::Series Evaluator::run_batches(CallSite site) {
                           (report.cancelled ? ", then it was stopped" : ", then the data ended"),
                    .site = site});
     }
-    for (size_t i = 0; i < series.size(); ++i) {
+    for (size_t i = 0; i < options_.sums.size(); ++i) {
       const std::span<const double> parts = report[options_.sums[i]];
       series[i].insert(series[i].end(), parts.begin(), parts.end());
     }
   }
-  if (const auto queue = options_.source->queue()) require_end(*queue, own_batches(), site);
+  // Behind the sums travels which batch is not the last one of its rank though it should be, so
+  // that all ranks refuse the pass.
+  series.emplace_back(static_cast<size_t>(done), 0.0);
+  const auto queue = options_.source->queue();
+  if (done != 0 && queue != nullptr && goes_on(*queue, site)) series.back().back() = 1;
   return series;
 }
 

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <system_error>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -31,12 +32,13 @@ double seconds_since(Clock::time_point then) {
   return std::chrono::duration<double>(Clock::now() - then).count();
 }
 
-// Errors of what it calls name the line of the fit.
+// Errors of what it calls name the line of the fit. What a user throws stays what it is.
 template <class Call>
 void at_site(CallSite site, const Call& call) {
   try {
     call();
   } catch (const Error& error) {
+    if (typeid(error) != typeid(Error)) throw;
     throw error.with_site(site);
   }
 }

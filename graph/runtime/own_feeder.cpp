@@ -1,5 +1,6 @@
 #include "keel/graph/runtime/own_feeder.h"
 
+#include <string>
 #include <utility>
 
 #include "keel/core/base/error.h"
@@ -21,8 +22,9 @@ void OwnFeeder::note_launch() noexcept {
 
 void OwnFeeder::require_untouched(CallSite site) const {
   const std::shared_ptr<DeviceQueue>& now = feeder_->queue();
+  if (now == nullptr) return;  // Stopped: the loop says so.
   const bool reopened = seen_.lock() != now;
-  if (!reopened && (now == nullptr || now->counters().dequeued == taken_)) return;
+  if (!reopened && now->counters().dequeued == taken_) return;
   throw Error({.op = "fit",
                .argument = "source",
                .expected = "the feeder as this trainer left it",

@@ -91,6 +91,12 @@ TEST_CASE("options and hooks of a training that fail are errors with the line of
   const std::string nan = fails({.steps = 1, .hooks = {NanGuardHook{}}});
   CHECK_MESSAGE(contains(nan, "is nan in step 1"), nan);
   CHECK_MESSAGE(contains(nan, line), nan);
+  struct Own : Error {
+    using Error::Error;
+  };
+  const auto own = [](const std::string&) { throw Own({.op = "own"}); };
+  CHECK_THROWS_AS(
+      trainer.fit({.steps = 1, .hooks = {LoggingHook{.every_n_steps = 1, .write = own}}}), Own);
   session.set_loop_size(3);
   const std::string two = fails({.steps = 1, .loop_size = 2});
   CHECK_MESSAGE(contains(two, "LOOP_SIZE_MISMATCH"), two);

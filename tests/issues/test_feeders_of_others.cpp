@@ -142,6 +142,19 @@ TEST_CASE("of two trainings on one feeder the second is refused") {
   CHECK(m.session.step() == 7);
 }
 
+TEST_CASE("a feeder that a hook stops is none that somebody else has opened") {
+  Told m("cpu");
+  const auto shared = m.feeder();
+  Trainer trainer(m.session, {.update = m.update, .fetches = {m.element}, .source = shared});
+  TrainOptions options = m.steps(4);
+  options.every_n_steps = {{2, [&](int64_t) { shared->stop(); }}};
+  const std::string message = error_of([&] { trainer.fit(options); });
+  CAPTURE(message);
+  CHECK(contains(message, "not open"));
+  trainer.fit(m.steps(2));
+  CHECK(m.taken == std::vector<double>{0, 1, 2, 3});
+}
+
 TEST_CASE("an evaluator begins at the beginning where a loop has taken elements of its feeder") {
   Padded m("cpu", true);
   const Dataset ones_of_ten = Dataset::from_tensors({{"x", Tensor::full(f32, {10}, 1)}});

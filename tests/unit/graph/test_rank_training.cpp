@@ -35,7 +35,9 @@ Dataset rough_numbers(int64_t count) {
   return Dataset::from_tensors({{"x", x}});
 }
 
-std::vector<double> measure(const std::shared_ptr<Group>& group, int64_t items, int64_t batch) {
+// `left_out`: batches of the pass that the evaluator is not told of.
+std::vector<double> measure(const std::shared_ptr<Group>& group, int64_t items, int64_t batch,
+                            int64_t left_out = 0) {
   Graph graph;
   const Value x = graph.input("x", f32, {-1, 2});
   const Value mask = graph.input("mask", boolean, {-1});
@@ -46,7 +48,7 @@ std::vector<double> measure(const std::shared_ptr<Group>& group, int64_t items, 
   if (group != nullptr) batches = batches.shard(group->size(), group->rank());
   Evaluator evaluator(session, {.sums = {real, count},
                                 .source = feed(batches, session.spec({x, mask})),
-                                .batches = (items + batch - 1) / batch,
+                                .batches = (items + batch - 1) / batch - left_out,
                                 .items = items,
                                 .group = group});
   const std::vector<double> means = evaluator.means();
@@ -69,6 +71,13 @@ TEST_CASE("ranks: they measure together what one of them measures bit for bit") 
       }));
     }
   }
+}
+
+TEST_CASE("ranks: all of them refuse a pass with more batches than they were told") {
+  const auto errors = on_local_ranks(
+      2, [](const std::shared_ptr<Group>& group) { measure(group, 30, 10, /*left_out=*/1); });
+  for (const std::string& error : errors)
+    CHECK_MESSAGE(contains(error, "expected 2 batches, got a pass of at least 3"), error);
 }
 
 TEST_CASE("ranks: the states of all are those of the root") {
