@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <functional>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -61,8 +63,12 @@ class Merger {
 
  private:
   static size_t hash(const Node& node, const Values& inputs) {
+    constexpr size_t kFactor = 0x9e3779b97f4a7c15ull;
     size_t h = std::hash<const OpDef*>()(&node.op()) * 31 + node.attributes().hash();
-    for (const Value& v : inputs) h = h * 0x9e3779b97f4a7c15ull + ValueHash()(v);
+    for (const Value& v : inputs) h = h * kFactor + ValueHash()(v);
+    // Copies of recomputed blocks differ in these alone.
+    for (const auto& [key, text] : node.label().attributes)
+      h = (h * kFactor + std::hash<std::string>()(key)) * kFactor + std::hash<std::string>()(text);
     return h;
   }
 

@@ -228,9 +228,12 @@ class FuseOrder {
   // first, unless others have yet to read a state that it reads. Returns the unit that it waits
   // for; kNone where it is placed.
   uint32_t place_unless_blocked(uint32_t group) {
+    const auto known = blocker_of_.find(group);
+    if (known != blocker_of_.end() && !is_done(known->second)) return known->second;
     std::set<uint32_t> missing;
     const uint32_t blocker = find_missing_scalars(group, missing);
     if (blocker != FuseUnits::kNone) {
+      blocker_of_[group] = blocker;
       for (const uint32_t scalar : missing) waits_for_[scalar] = blocker;
       return blocker;
     }
@@ -298,6 +301,7 @@ class FuseOrder {
   std::vector<uint32_t> endings_;  // units that may end the step; those at the end are not done
   std::vector<uint32_t> ready_;    // updates to look at
   std::unordered_map<uint32_t, std::vector<uint32_t>> blocked_;  // by the unit that blocks them
+  std::unordered_map<uint32_t, uint32_t> blocker_of_;            // by group, as last found
   std::unordered_map<uint32_t, uint32_t> waits_for_;             // a unit that scalars wait for
   std::string copied_block_;  // the last one of which copies were met
 };
