@@ -122,7 +122,7 @@ class FuseOrder {
       const uint32_t unit = units_.of(v);
       const bool is_member = std::find(members.begin(), members.end(), unit) != members.end();
       if (unit != FuseUnits::kNone && !is_member && !placed_[unit]) may = false;
-      if (is_still_read(v, group)) may = false;
+      if (later_reader_of_state(v, group) != FuseUnits::kNone) may = false;
     });
     return may;
   }
@@ -138,10 +138,11 @@ class FuseOrder {
     return true;
   }
 
-  // Says whether others than the group are still to read a state, where the value shows one.
-  bool is_still_read(const Value& v, uint32_t group) const {
+  // Where the value shows a state, returns the last unit outside of the group that is still to read
+  // that; else, or where there is none, kNone.
+  uint32_t later_reader_of_state(const Value& v, uint32_t group) const {
     const Value root = root_of(v);
-    return root.node().is(OpRole::kState) && later_reader(root, group) != FuseUnits::kNone;
+    return root.node().is(OpRole::kState) ? later_reader(root, group) : FuseUnits::kNone;
   }
   // Returns the last unit that others than the group have yet to compute of those that read the
   // value, or its views; kNone where all are done.
@@ -196,7 +197,6 @@ class FuseOrder {
   }
 
   bool is_update(uint32_t group) const {
-    if (next_values_.empty()) return false;
     const std::vector<uint32_t> members = groups_.members(group);
     return std::any_of(members.begin(), members.end(),
                        [&](uint32_t unit) { return next_values_.contains(unit); });
@@ -228,12 +228,12 @@ class FuseOrder {
   // first, unless others have yet to read a state that it reads. Returns the unit that it waits
   // for; kNone where it is placed.
   uint32_t place_unless_blocked(uint32_t group) {
-    const auto known = blocker_of_.find(group);
-    if (known != blocker_of_.end() && !is_done(known->second)) return known->second;
+    const auto known = waits_for_.find(group);
+    if (known != waits_for_.end() && !is_done(known->second)) return known->second;
     std::set<uint32_t> missing;
     const uint32_t blocker = find_missing_scalars(group, missing);
     if (blocker != FuseUnits::kNone) {
-      blocker_of_[group] = blocker;
+      waits_for_[group] = blocker;
       for (const uint32_t scalar : missing) waits_for_[scalar] = blocker;
       return blocker;
     }
@@ -255,10 +255,7 @@ class FuseOrder {
       for_each_read(unit, [&](const Value& v) {
         if (blocker != FuseUnits::kNone) return;
         const uint32_t needed = units_.of(v);
-        if (members.contains(unit)) {
-          const Value root = root_of(v);
-          if (root.node().is(OpRole::kState)) blocker = later_reader(root, group);
-        }
+        if (members.contains(unit)) blocker = later_reader_of_state(v, group);
         if (blocker != FuseUnits::kNone || needed == FuseUnits::kNone) return;
         if (members.contains(needed) || placed_[needed]) return;
         if (groups_.is_loaded(needed)) {  // computed in the group itself
@@ -271,14 +268,12 @@ class FuseOrder {
           blocker = known->second;
           return;
         }
-        if (!missing.insert(needed).second) return;
         if (groups_.group_of(needed) != FuseUnits::kNone ||
             units_.last(needed).type().shape.rank() != 0) {
-          missing.erase(needed);
           blocker = needed;
-          return;
+        } else if (missing.insert(needed).second) {
+          open.push_back(needed);
         }
-        open.push_back(needed);
       });
     }
     return blocker;
@@ -301,8 +296,8 @@ class FuseOrder {
   std::vector<uint32_t> endings_;  // units that may end the step; those at the end are not done
   std::vector<uint32_t> ready_;    // updates to look at
   std::unordered_map<uint32_t, std::vector<uint32_t>> blocked_;  // by the unit that blocks them
-  std::unordered_map<uint32_t, uint32_t> blocker_of_;            // by group, as last found
-  std::unordered_map<uint32_t, uint32_t> waits_for_;             // a unit that scalars wait for
+  // By group, or scalar in no group: the unit that it was found to wait for.
+  std::unordered_map<uint32_t, uint32_t> waits_for_;
   std::string copied_block_;  // the last one of which copies were met
 };
 

@@ -137,7 +137,7 @@ bool counts_for(const Value& count, const std::string& average) {
 
 // By average, the count of the update that it is part of. average_weights makes the count, named
 // for the first average, and behind it one average after the other. So a state of the user's that
-// is called like one has none.
+// is called like one has none, unless it is made right behind averages.
 std::unordered_map<Value, Value, ValueHash> counts_of_averages(const Graph& graph) {
   std::unordered_map<Value, Value, ValueHash> counts;
   Value count;

@@ -69,6 +69,20 @@ PackCall right_operand(const CubePlan& plan, const void* b, size_t stride) {
   return pack;
 }
 
+PackCall left_operand(const CubePlan& plan, const CubeArgs& args) {
+  const CubeProblem& p = plan.problem;
+  PackCall pack;
+  pack.src = args.a;
+  pack.dtype = p.a;
+  pack.round_to = p.round_to;
+  pack.stride = args.a_stride;
+  pack.rows = args.a_rows;
+  pack.k_contiguous = !p.transpose_a;
+  pack.width = plan.kernels->rows;
+  pack.bytes = args.bytes;
+  return pack;
+}
+
 size_t packed_at(const CubePlan& plan, size_t k0, size_t j) {
   const CubeKernels& kernels = *plan.kernels;
   const size_t length = std::min(plan.k_panel, plan.problem.k - k0);

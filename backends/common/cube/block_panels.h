@@ -33,8 +33,9 @@ void list_additions(size_t begin, size_t end, uint8_t* additions);
 // panel.
 bool one_panel(const CubePlan& plan);
 
-// B as pack_b wants it, but for what is to be packed.
+// B and A as pack_b and pack_a want them, but for what is to be packed.
 PackCall right_operand(const CubePlan& plan, const void* b, size_t stride);
+PackCall left_operand(const CubePlan& plan, const CubeArgs& args);
 // Where in a packed copy the panels of column j begin, for the panel of k at k0: the panels of k
 // follow each other, in each those of columns.
 size_t packed_at(const CubePlan& plan, size_t k0, size_t j);

@@ -72,24 +72,16 @@ void pack_columns(const CubePlan& plan, PackCall pack, void* to) {
 // Packs rows of A as columns of the transpose.
 void pack_left_columns(const CubePlan& plan, const CubeArgs& args, const CubeRange& range,
                        float* to) {
-  const CubeProblem& p = plan.problem;
-  PackCall left;
-  left.src = args.a;
-  left.dtype = p.a;
-  left.round_to = p.round_to;
-  left.stride = args.a_stride;
-  left.rows = args.a_rows;
-  left.bytes = args.bytes;
-  left.k_contiguous = !p.transpose_a;
+  PackCall left = left_operand(plan, args);
   left.first = range.m0;
   left.count = range.m1 - range.m0;
-  left.length = p.k;
+  left.length = plan.problem.k;
   if (left.rows == nullptr || !left.k_contiguous) return pack_columns(plan, left, to);
   left.rows = nullptr;
   left.first = 0;
   left.count = 1;
   for (size_t i = range.m0; i < range.m1; ++i, to += column_bytes(plan) / sizeof(float)) {
-    left.src = static_cast<const char*>(args.a) + args.a_rows[i] * size_of(p.a);
+    left.src = static_cast<const char*>(args.a) + args.a_rows[i] * size_of(left.dtype);
     pack_columns(plan, left, to);
   }
 }

@@ -27,18 +27,9 @@ size_t RowPanels::missing_rows(size_t count) const {
 }
 
 PackCall RowPanels::operand(size_t k0, size_t length) const {
-  const CubeProblem& p = plan_.problem;
-  PackCall rows;
-  rows.src = args_.a;
-  rows.dtype = p.a;
-  rows.round_to = p.round_to;
+  PackCall rows = left_operand(plan_, args_);
   rows.k0 = k0;
   rows.length = length;
-  rows.stride = args_.a_stride;
-  rows.rows = args_.a_rows;
-  rows.k_contiguous = !p.transpose_a;
-  rows.width = kernels_.rows;
-  rows.bytes = args_.bytes;
   rows.dst = packed_;
   return rows;
 }
