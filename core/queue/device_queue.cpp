@@ -119,6 +119,7 @@ struct DeviceQueue::State {
   std::atomic<int64_t> asked{0};  // elements that the producer may have made, with data_sink off
   std::atomic<int64_t> copies{0};
   std::atomic<int64_t> copied_bytes{0};
+  std::optional<Cursor> last_released;  // the consumer's own: the producer may have the slot
   std::vector<std::atomic<int64_t>> occupancy;
   // Bumped whenever the other side's condition may have become true.
   alignas(kCacheLine) WaitWord producer_word;
@@ -375,6 +376,7 @@ void DeviceQueue::release() {
     throw Error(
         {.op = "queue '" + s.options.name + "'", .message = "release without a dequeued element"});
   }
+  s.last_released = s.place(number).cursor;
   s.released.store(number + 1, std::memory_order_release);
   s.wake_producer(s.enqueued.load(std::memory_order_acquire) - (number + 1));
 }
@@ -388,6 +390,13 @@ void DeviceQueue::put_back() {
   }
   s.count_copy(s.place(number - 1).copied_bytes, -1);
   s.dequeued.store(number - 1, std::memory_order_release);
+}
+
+std::optional<Cursor> DeviceQueue::last_cursor() const {
+  State& s = *state_;
+  const int64_t number = s.dequeued.load(std::memory_order_relaxed);
+  if (number == s.released.load(std::memory_order_relaxed)) return s.last_released;
+  return s.place(number - 1).cursor;
 }
 
 void DeviceQueue::close() {

@@ -144,6 +144,9 @@ class KEEL_API DeviceQueue {
   void release();
   // Makes the last dequeued element the next one again. REQUIRES that it was not released.
   void put_back();
+  // Returns the cursor of the last element that was dequeued and not put back; nothing before the
+  // first. The consumer's thread.
+  std::optional<Cursor> last_cursor() const;
 
   // Wakes both sides: reserve returns nullptr, dequeue returns kClosed once the committed elements
   // are used up. Idempotent.

@@ -1,5 +1,6 @@
 #include "keel/graph/runtime/own_feeder.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -12,6 +13,12 @@ OwnFeeder::OwnFeeder(std::shared_ptr<Feeder> feeder) : feeder_(std::move(feeder)
 void OwnFeeder::open(const Cursor& cursor) {
   feeder_->open(cursor);
   note_launch();
+}
+
+Cursor OwnFeeder::place() const {
+  std::optional<Cursor> taken;
+  if (const std::shared_ptr<DeviceQueue>& now = feeder_->queue()) taken = now->last_cursor();
+  return taken ? *taken : feeder_->opened_at();
 }
 
 void OwnFeeder::note_launch() noexcept {

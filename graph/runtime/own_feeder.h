@@ -22,6 +22,8 @@ class OwnFeeder final : public Feeder {
   const std::shared_ptr<DeviceQueue>& queue() const override { return feeder_->queue(); }
   Cursor opened_at() const override { return feeder_->opened_at(); }
 
+  // Returns where the feeder is: behind the last element that anybody has taken from it.
+  Cursor place() const;
   // Notes which elements the trainer's own launches have taken, behind each of them.
   void note_launch() noexcept;
   // Throws Error where somebody else has opened the feeder, or taken elements, since then.

@@ -116,7 +116,7 @@ Trainer::Trainer(Session& session, SinkOptions step, std::optional<AcceleratedTr
   }
   feeder_ = std::make_shared<OwnFeeder>(std::move(feeder_));
   if (feeder_->queue() == nullptr) feeder_->open(Cursor{});
-  cursor_ = feeder_->opened_at();
+  cursor_ = own(feeder_).place();
   loop_ = std::make_unique<Loop>(session.sink(step, site));
   for (const Value& fetch : described.fetches) {
     if (fetch.shape().rank() == 0) metrics_.push_back(fetch);

@@ -10,7 +10,7 @@
 #include "bench/hand_training.h"
 #include "bench/hand_vectors.h"
 
-namespace keel_bench {
+namespace keel_bench::KEEL_HAND_ISA {
 namespace {
 
 constexpr int kBatch = 128, kFeatures = 784, kUnits = 512, kClasses = 10;
@@ -56,15 +56,21 @@ void mask_and_update_bias(float* gradient, const float* h, float* bias) {
 
 // From logits to the gradient of the mean loss, in place.
 void softmax_gradient(float* d, const float* bias, const uint8_t* labels) {
-  constexpr __mmask16 kMask = (1 << kClasses) - 1;
-  const __m512 b = _mm512_maskz_loadu_ps(kMask, bias);
+  constexpr int kPadded = 16;
+  alignas(64) float x[kPadded], e[kPadded];
   for (int row = 0; row < kBatch; ++row, d += kClasses) {
-    const __m512 x =
-        _mm512_mask_add_ps(_mm512_set1_ps(-1e30f), kMask, _mm512_maskz_loadu_ps(kMask, d), b);
-    const __m512 e = _mm512_maskz_mov_ps(
-        kMask, exp16(_mm512_sub_ps(x, _mm512_set1_ps(_mm512_reduce_max_ps(x)))));
-    const float share = 1.0f / kBatch / _mm512_reduce_add_ps(e);
-    _mm512_mask_storeu_ps(d, kMask, _mm512_mul_ps(e, _mm512_set1_ps(share)));
+    float largest = -1e30f, sum = 0;
+    for (int c = 0; c < kPadded; ++c) {
+      x[c] = c < kClasses ? d[c] + bias[c] : -1e30f;
+      largest = std::max(largest, x[c]);
+    }
+    for (int c = 0; c < kPadded; c += kLanes) {
+      const Floats v = exp_of(subtract(load(x + c), all(largest)));
+      store(e + c, v);
+    }
+    for (int c = 0; c < kClasses; ++c) sum += e[c];
+    const float share = 1.0f / kBatch / sum;
+    for (int c = 0; c < kClasses; ++c) d[c] = e[c] * share;
     d[labels[row]] -= 1.0f / kBatch;
   }
 }
@@ -113,6 +119,8 @@ struct Mlp {
     product(Transpose::kA, kFeatures, kUnits, kBatch, -kRate, x, d1.get(), 1, w1.get());
   }
 };
+
+#if defined(__AVX512BF16__)
 
 using Bf16 = uint16_t;
 
@@ -208,6 +216,8 @@ struct MlpInBf16 : Mlp {
   }
 };
 
+#endif  // __AVX512BF16__
+
 // Scaled to 0 .. 1. The last batch's rows may reach past the end: zeros.
 void as_floats(const keel::LabelledImages& set, const Block<float>& to) {
   const auto bytes = set.images.data<uint8_t>();
@@ -259,8 +269,10 @@ HandResult train_mlp_on_sgemm(const keel::LabelledSplits& data, int64_t steps) {
   return train<Mlp>(data, steps);
 }
 
+#if defined(__AVX512BF16__)
 HandResult train_mlp_on_bf16(const keel::LabelledSplits& data, int64_t steps) {
   return train<MlpInBf16>(data, steps);
 }
+#endif
 
-}  // namespace keel_bench
+}  // namespace keel_bench::KEEL_HAND_ISA

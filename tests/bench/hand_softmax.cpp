@@ -9,19 +9,18 @@
 #include "bench/hand_training.h"
 #include "bench/hand_vectors.h"
 
-namespace keel_bench {
+namespace keel_bench::KEEL_HAND_ISA {
 namespace {
 
 constexpr int kBatch = 100, kFeatures = 784, kClasses = 10;
-constexpr int kRows = 112;         // the batch in whole vectors
+constexpr int kRows = 112;         // the batch in whole vectors of either width
 constexpr int kFirstColumn = 400;  // of the second thread
 constexpr float kScale = 1.0f / 255;
 constexpr float kRate = 0.01f;
 
-__m512 load_bytes(const uint8_t* p) {
-  return _mm512_cvtepi32_ps(
-      _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
-}
+// The sums of a tile of logits, and of one of weights, fill the registers.
+constexpr int kRowsAtOnce = kLanes == 16 ? 2 : 1;
+constexpr int kVectorsAtOnce = kLanes == 16 ? 2 : 1;
 
 class Barrier {  // of two threads; a condition variable costs more than the step
  public:
@@ -40,66 +39,64 @@ class Barrier {  // of two threads; a condition variable costs more than the ste
   std::atomic<int> generation_{0};
 };
 
-// Logits of two rows, from columns [first, last): into to[class * kRows + row].
+// Logits of kRowsAtOnce rows, from columns [first, last): into to[class * kRows + row].
 void partial_logits(const float* w, const uint8_t* x, int row, int first, int last, float* to) {
-  __m512 sum[2][kClasses];
+  Floats sum[kRowsAtOnce][kClasses];
   for (auto& of_row : sum) {
-    for (auto& s : of_row) s = _mm512_setzero_ps();
+    for (auto& s : of_row) s = zeros();
   }
-  for (int k = first; k < last; k += 16) {
-    const __m512 upper = load_bytes(x + row * kFeatures + k);
-    const __m512 lower = load_bytes(x + (row + 1) * kFeatures + k);
+  for (int k = first; k < last; k += kLanes) {
+    Floats pixels[kRowsAtOnce];
+    for (int i = 0; i < kRowsAtOnce; ++i) pixels[i] = load_bytes(x + (row + i) * kFeatures + k);
 #pragma GCC unroll 10
     for (int c = 0; c < kClasses; ++c) {
-      const __m512 weight = _mm512_loadu_ps(w + c * kFeatures + k);
-      sum[0][c] = _mm512_fmadd_ps(upper, weight, sum[0][c]);
-      sum[1][c] = _mm512_fmadd_ps(lower, weight, sum[1][c]);
+      const Floats weight = load(w + c * kFeatures + k);
+#pragma GCC unroll 2
+      for (int i = 0; i < kRowsAtOnce; ++i) sum[i][c] = multiply_add(pixels[i], weight, sum[i][c]);
     }
   }
-  for (int i = 0; i < 2; ++i) {
-    for (int c = 0; c < kClasses; ++c)
-      to[c * kRows + row + i] = kScale * _mm512_reduce_add_ps(sum[i][c]);
+  for (int i = 0; i < kRowsAtOnce; ++i) {
+    for (int c = 0; c < kClasses; ++c) to[c * kRows + row + i] = kScale * sum_of(sum[i][c]);
   }
 }
 
 // From logits to their gradient, in place: softmax minus one at the label.
 void softmax_gradient(float* d, const uint8_t* labels) {
-  for (int row = 0; row < kBatch; row += 16) {
-    __m512 v[kClasses], most = _mm512_loadu_ps(d + row), sum = _mm512_setzero_ps();
+  for (int row = 0; row < kBatch; row += kLanes) {
+    Floats v[kClasses], largest = load(d + row), sum = zeros();
     for (int c = 0; c < kClasses; ++c) {
-      v[c] = _mm512_loadu_ps(d + c * kRows + row);
-      most = _mm512_max_ps(most, v[c]);
+      v[c] = load(d + c * kRows + row);
+      largest = most(largest, v[c]);
     }
-    for (auto& x : v) sum = _mm512_add_ps(sum, x = exp16(_mm512_sub_ps(x, most)));
-    const __m512 share = _mm512_div_ps(_mm512_set1_ps(1), sum);
-    for (int c = 0; c < kClasses; ++c)
-      _mm512_storeu_ps(d + c * kRows + row, _mm512_mul_ps(v[c], share));
+    for (auto& x : v) sum = add(sum, x = exp_of(subtract(x, largest)));
+    const Floats share = divide(all(1), sum);
+    for (int c = 0; c < kClasses; ++c) store(d + c * kRows + row, multiply(v[c], share));
   }
   for (int row = 0; row < kBatch; ++row) d[labels[row] * kRows + row] -= 1;
 }
 
-// The weights of 16 * N columns from k on: their gradient and their next value.
+// The weights of kLanes * N columns from k on: their gradient and their next value.
 template <int N>
 void update_weights(float* w, const uint8_t* x, const float* d, int k) {
-  __m512 sum[kClasses][N];
+  Floats sum[kClasses][N];
   for (auto& of_class : sum) {
-    for (auto& s : of_class) s = _mm512_setzero_ps();
+    for (auto& s : of_class) s = zeros();
   }
   for (int row = 0; row < kBatch; ++row) {
-    __m512 pixels[N];
-    for (int i = 0; i < N; ++i) pixels[i] = load_bytes(x + row * kFeatures + k + 16 * i);
+    Floats pixels[N];
+    for (int i = 0; i < N; ++i) pixels[i] = load_bytes(x + row * kFeatures + k + kLanes * i);
 #pragma GCC unroll 10
     for (int c = 0; c < kClasses; ++c) {
-      const __m512 weight = _mm512_set1_ps(d[c * kRows + row]);
+      const Floats weight = all(d[c * kRows + row]);
 #pragma GCC unroll 2
-      for (int i = 0; i < N; ++i) sum[c][i] = _mm512_fmadd_ps(weight, pixels[i], sum[c][i]);
+      for (int i = 0; i < N; ++i) sum[c][i] = multiply_add(weight, pixels[i], sum[c][i]);
     }
   }
-  const __m512 rate = _mm512_set1_ps(-kRate / kBatch * kScale);
+  const Floats rate = all(-kRate / kBatch * kScale);
   for (int c = 0; c < kClasses; ++c) {
     for (int i = 0; i < N; ++i) {
-      float* at = w + c * kFeatures + k + 16 * i;
-      _mm512_storeu_ps(at, _mm512_fmadd_ps(rate, sum[c][i], _mm512_loadu_ps(at)));
+      float* at = w + c * kFeatures + k + kLanes * i;
+      store(at, multiply_add(rate, sum[c][i], load(at)));
     }
   }
 }
@@ -111,19 +108,22 @@ class Softmax {
     const int first = id == 0 ? 0 : kFirstColumn, last = id == 0 ? kFirstColumn : kFeatures;
     const Block<float>& parts = logits_[number % 2];
     float* own = parts.get() + id * kClasses * kRows;
-    for (int row = 0; row < kBatch; row += 2) partial_logits(w_.get(), x, row, first, last, own);
+    for (int row = 0; row < kBatch; row += kRowsAtOnce)
+      partial_logits(w_.get(), x, row, first, last, own);
     barrier_.wait();
     float* d = gradient_[id].get();
     for (int c = 0; c < kClasses; ++c) {
-      for (int row = c * kRows; row < (c + 1) * kRows; row += 16) {
-        const __m512 both = _mm512_add_ps(_mm512_loadu_ps(parts.get() + row),
-                                          _mm512_loadu_ps(parts.get() + kClasses * kRows + row));
-        _mm512_storeu_ps(d + row, _mm512_add_ps(both, _mm512_set1_ps(bias_[id][c])));
+      for (int row = c * kRows; row < (c + 1) * kRows; row += kLanes) {
+        const Floats both =
+            add(load(parts.get() + row), load(parts.get() + kClasses * kRows + row));
+        store(d + row, add(both, all(bias_[id][c])));
       }
     }
     softmax_gradient(d, labels);
     int k = first;
-    for (; k + 32 <= last; k += 32) update_weights<2>(w_.get(), x, d, k);
+    constexpr int kColumnsAtOnce = kVectorsAtOnce * kLanes;
+    for (; k + kColumnsAtOnce <= last; k += kColumnsAtOnce)
+      update_weights<kVectorsAtOnce>(w_.get(), x, d, k);
     if (k < last) update_weights<1>(w_.get(), x, d, k);
     for (int c = 0; c < kClasses; ++c) {
       float sum = 0;
@@ -192,4 +192,4 @@ HandResult train_softmax_by_hand(const keel::LabelledSplits& data, int64_t steps
   return {std::max(step_us[0], step_us[1]), model.accuracy(data.test)};
 }
 
-}  // namespace keel_bench
+}  // namespace keel_bench::KEEL_HAND_ISA

@@ -10,16 +10,21 @@ namespace {
 
 constexpr int kCannotRun = 77;
 
-// Nothing else may run before: the files with the loops are compiled for AVX-512 as a whole.
+// The files with the loops are compiled for AVX-512 or AVX2 as a whole: nothing of theirs may run
+// before the processor was asked.
+bool has_avx512() {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
 const char* what_is_missing(std::string_view task) {
   __builtin_cpu_init();
-  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
-      !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl")) {
-    return "this processor has no AVX-512";
-  }
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+    return "this processor has no AVX2 with FMA";
   if (task == "softmax") return nullptr;
 #if KEEL_BENCH_ONEDNN
-  if (task == "mlp_bf16" && !__builtin_cpu_supports("avx512bf16"))
+  if (task == "mlp_bf16" && (!has_avx512() || !__builtin_cpu_supports("avx512bf16")))
     return "this processor has no AVX512_BF16";
   return nullptr;
 #else
@@ -28,11 +33,15 @@ const char* what_is_missing(std::string_view task) {
 }
 
 HandResult train(std::string_view task, const keel::LabelledSplits& data, int64_t steps) {
+  const bool wide = has_avx512();
 #if KEEL_BENCH_ONEDNN
-  if (task == "mlp") return train_mlp_on_sgemm(data, steps);
-  if (task == "mlp_bf16") return train_mlp_on_bf16(data, steps);
+  if (task == "mlp")
+    return wide ? avx512::train_mlp_on_sgemm(data, steps) : avx2::train_mlp_on_sgemm(data, steps);
+  if (task == "mlp_bf16") return avx512::train_mlp_on_bf16(data, steps);
 #endif
-  if (task == "softmax") return train_softmax_by_hand(data, steps);
+  if (task == "softmax")
+    return wide ? avx512::train_softmax_by_hand(data, steps)
+                : avx2::train_softmax_by_hand(data, steps);
   throw keel::Error(
       {.op = "TASK", .expected = "softmax, mlp or mlp_bf16", .got = std::string(task)});
 }

@@ -241,15 +241,17 @@ value_row() { # WHAT NAME UNIT TARGET: without a peer
 # On cpu, mixed bf16 is to be no slower than fp32 where the processor has instructions for it.
 target_of_mixed_on_cpu() { grep -qwE 'avx512_bf16|amx_bf16' /proc/cpuinfo && echo "<= 1" || echo -; }
 print_steps() {
-  # Targets of mixed bf16 depend on how the processor multiplies it: on tiles, or by dot products.
-  local mixed="<= 0.22" mixed_by_hand="<= 1.0" on_cpu
+  # Targets of mixed bf16 depend on how the processor multiplies it: on tiles, by dot products, or as f32.
+  local mixed=- softmax_mixed=- mixed_by_hand="<= 1.0" by_hand="AVX2 by hand" on_cpu
   on_cpu=$(target_of_mixed_on_cpu)
+  grep -qw avx512f /proc/cpuinfo && by_hand="AVX-512 by hand"
+  [ "$on_cpu" = - ] || mixed="<= 0.22" softmax_mixed="<= 0.13"
   grep -qw amx_bf16 /proc/cpuinfo && mixed="<= 0.12" mixed_by_hand="<= 0.50"
   ratio_row "softmax fp32, npu : libtorch" "npu softmax fp32" "torch softmax" us "<= 0.25" "softmax 100" f32
-  ratio_row "softmax fp32, npu : AVX-512 by hand" "npu softmax fp32" "hand softmax" us "<= 1.25" "softmax 100" f32
+  ratio_row "softmax fp32, npu : $by_hand" "npu softmax fp32" "hand softmax" us "<= 1.25" "softmax 100" f32
   ratio_row "softmax fp32, cpu : libtorch" "cpu softmax fp32" "torch softmax" us "<= 0.50" "softmax 100" f32
-  ratio_row "softmax fp32, cpu : AVX-512 by hand" "cpu softmax fp32" "hand softmax" us "-" "softmax 100" f32
-  ratio_row "softmax mixed bf16, npu : libtorch fp32" "npu softmax mixed_bf16" "torch softmax" us "<= 0.13" "softmax 100" bf16
+  ratio_row "softmax fp32, cpu : $by_hand" "cpu softmax fp32" "hand softmax" us "-" "softmax 100" f32
+  ratio_row "softmax mixed bf16, npu : libtorch fp32" "npu softmax mixed_bf16" "torch softmax" us "$softmax_mixed" "softmax 100" bf16
   ratio_row "softmax, npu, mixed bf16 : fp32" "npu softmax mixed_bf16" "npu softmax fp32" us "<= 1"
   ratio_row "softmax, cpu, mixed bf16 : fp32" "cpu softmax mixed_bf16" "cpu softmax fp32" us "$on_cpu"
   ratio_row "mlp fp32, npu : libtorch" "npu mlp fp32" "torch mlp" us "<= 0.50" "mlp 128" f32

@@ -28,7 +28,8 @@ using keel_test::error_of;
 
 // A step that says which element it took.
 struct Told {
-  explicit Told(const std::string& backend) : session(graph, device(backend)) {}
+  explicit Told(const std::string& backend, bool data_sink = true)
+      : session(graph, device(backend), {.data_sink = data_sink}) {}
 
   // The numbers 0 to 11, one an element.
   std::shared_ptr<Feeder> feeder() {
@@ -140,6 +141,31 @@ TEST_CASE("of two trainings on one feeder the second is refused") {
   CHECK(m.taken.back() == 9);
   CHECK(contains(error_of([&] { first.fit(m.steps(1)); }), "opened"));
   CHECK(m.session.step() == 7);
+}
+
+// Its place was taken for the one at which the feeder had been opened: a file that it saved, or a
+// feeder that was stopped, went on with elements that had been trained on.
+TEST_CASE("a trainer on a feeder that is open further on begins where the feeder is") {
+  for (const std::string& name : backend_names()) {
+    for (const bool data_sink : {true, false}) {
+      CAPTURE(name);
+      CAPTURE(data_sink);
+      const keel_test::TempFolder folder;
+      Told m(name, data_sink);
+      const auto shared = m.feeder();
+      const SinkOptions step{.update = m.update, .fetches = {m.element}, .source = shared};
+      Trainer(m.session, step).fit(m.steps(3));
+      Trainer second(m.session, step);
+      CHECK(second.cursor().position == 3);
+      second.save(folder.file("saved"));
+      shared->stop();
+      second.fit(m.steps(2));
+      CHECK(m.taken == std::vector<double>{0, 1, 2, 3, 4});
+      second.resume(folder.file("saved"));
+      second.fit(m.steps(1));
+      CHECK(m.taken.back() == 3);
+    }
+  }
 }
 
 TEST_CASE("a feeder that a hook stops is none that somebody else has opened") {

@@ -1,6 +1,7 @@
 #include "keel/backends/common/cube/block_panels.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "keel/backends/common/cube/block_scratch.h"
 
@@ -14,8 +15,17 @@ bool is_stored_in_panels(const CubePlan& plan) {
          p.b == f32 && p.round_to == f32;
 }
 
-// Says whether rows of B so many bytes apart begin with cache lines, in more than one set.
-bool can_lie_apart(size_t bytes) { return bytes % kAlignment == 0 && bytes % kSameSet != 0; }
+// Says whether rows of B so many bytes apart begin with cache lines and in several sets. Each line
+// is read again for the next tile: where that has few rows, multiplying them takes less time than
+// the line on its way from beyond L2, so that all rows of a panel are to stay there.
+bool can_lie_apart(const CubePlan& plan, size_t bytes) {
+  constexpr size_t kFewRows = 8, kSets = 8;
+  // An L2 of 512 KiB has 16 sets for one of L1, with 8 ways; half of them are B's.
+  constexpr size_t kRowsOfSet = 16 * 4;
+  const size_t sets = kSameSet / std::gcd(bytes, kSameSet);
+  if (bytes % kAlignment != 0 || sets == 1) return false;
+  return plan.kernels->rows >= kFewRows || sets >= kSets || plan.k_panel <= sets * kRowsOfSet;
+}
 
 // Says whether few rows of A meet a B so small that it stays near the core, wherever its rows
 // begin.
@@ -108,7 +118,7 @@ bool is_better_left_stored(const CubePlan& plan) {
   const CubeProblem& p = plan.problem;
   constexpr size_t kFewRows = 512;
   return is_stored_in_panels(plan) && !p.a_windows && p.m <= kFewRows &&
-         p.n % plan.kernels->cols == 0 && can_lie_apart(p.n * sizeof(float));
+         p.n % plan.kernels->cols == 0 && can_lie_apart(plan, p.n * sizeof(float));
 }
 
 bool has_stored_panels(const CubePlan& plan, const CubeArgs& args, const CubeRange& range) {
@@ -122,7 +132,7 @@ bool has_stored_panels(const CubePlan& plan, const CubeArgs& args, const CubeRan
   const bool whole_tiles = range.n0 % kernels.cols == 0 && range.n1 % kernels.cols == 0;
   if (!aligned || !whole_tiles) return false;
   if (plan.taps != nullptr || (p.n == kernels.cols && args.b_stride == p.n)) return true;
-  return is_better_left_stored(plan) && can_lie_apart(row);
+  return is_better_left_stored(plan) && can_lie_apart(plan, row);
 }
 
 }  // namespace keel

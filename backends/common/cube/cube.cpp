@@ -76,14 +76,7 @@ void pack_left_columns(const CubePlan& plan, const CubeArgs& args, const CubeRan
   left.first = range.m0;
   left.count = range.m1 - range.m0;
   left.length = plan.problem.k;
-  if (left.rows == nullptr || !left.k_contiguous) return pack_columns(plan, left, to);
-  left.rows = nullptr;
-  left.first = 0;
-  left.count = 1;
-  for (size_t i = range.m0; i < range.m1; ++i, to += column_bytes(plan) / sizeof(float)) {
-    left.src = static_cast<const char*>(args.a) + args.a_rows[i] * size_of(left.dtype);
-    pack_columns(plan, left, to);
-  }
+  pack_columns(plan, left, to);
 }
 
 // C's transpose is a product with few columns whose rows are those of B.
@@ -225,12 +218,19 @@ const CubeKernels* kernels_of_pairs(vector::ProductKernel kernel) {
   return nullptr;
 }
 
-// Returns the kernels whose register tiles reach less far beyond so many columns. It follows from n
-// alone, so that all products with a right operand read the same packed copy.
+// Says whether a register tile of `a` reads fewer elements of operands for each product of two.
+bool reads_less(const CubeKernels& a, const CubeKernels& b) {
+  return (a.rows + a.cols) * b.rows * b.cols < (b.rows + b.cols) * a.rows * a.cols;
+}
+
+// Returns the kernels whose register tiles reach less far beyond so many columns, of equals those
+// that read less. It follows from n alone, so that all products with a right operand read the same
+// packed copy.
 const CubeKernels& fitting_kernels(size_t n) {
-  const VectorCubeKernels& kernels = vector_cube_kernels();
-  const bool narrow = round_up(n, kernels.narrow.cols) < round_up(n, kernels.wide.cols);
-  return narrow ? kernels.narrow : kernels.wide;
+  const auto& [wide, narrow] = vector_cube_kernels();
+  const size_t by_wide = round_up(n, wide.cols), by_narrow = round_up(n, narrow.cols);
+  const bool as_far = by_narrow == by_wide && reads_less(narrow, wide);
+  return by_narrow < by_wide || as_far ? narrow : wide;
 }
 
 // Finds out how windows of A are multiplied where they lie, if they are.

@@ -356,19 +356,10 @@ struct FewOuter {
   size_t stride() const { return tall_skinny_padded_k(sides.call.problem.k); }
 
   void pack_narrow() const {
-    for (size_t c = 0; c < narrow_count; ++c) {
-      PackCall pack = sides.narrow();
-      pack.first += c;
-      pack.count = 1;
-      pack.length = sides.call.problem.k;
-      pack.dst = narrow + c * stride();
-      if (pack.rows != nullptr && pack.k_contiguous) {
-        pack.src = element_at(pack.src, pack.dtype, pack.rows[pack.first]);
-        pack.first = 0;
-        pack.rows = nullptr;
-      }
-      Operands::pack_columns(pack, stride());
-    }
+    PackCall pack = sides.narrow();
+    pack.length = sides.call.problem.k;
+    pack.dst = narrow;
+    Operands::pack_columns(pack, stride());
   }
 
   template <class Lanes>

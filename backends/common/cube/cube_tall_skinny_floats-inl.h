@@ -20,14 +20,17 @@ namespace hv = vector::HWY_NAMESPACE;
 // Rows of `k` elements widened to f32, each padded with zeros to `stride`.
 struct WidenRows {
   const void* src;
-  size_t src_stride, rows, k;
+  size_t src_stride;
+  const size_t* starts;  // of the rows, where they are not `src_stride` apart
+  size_t rows, k;
   float* to;
   size_t stride;
   template <class Loader>
   HWY_INLINE void operator()(const Loader& loader) const {
     const FloatTag d;
     for (size_t r = 0; r < rows; ++r) {
-      const auto* from = static_cast<const typename Loader::Element*>(src) + r * src_stride;
+      const auto* from = static_cast<const typename Loader::Element*>(src) +
+                         (starts == nullptr ? r * src_stride : starts[r]);
       float* row = to + r * stride;
       size_t p = 0;
       for (; p + kFloatLanes <= k; p += kFloatLanes) {
@@ -53,10 +56,12 @@ struct FloatOperands {
 
   static void pack_columns(const PackCall& columns, size_t stride) {
     if (columns.k_contiguous) {
-      const void* first =
-          element_at(columns.src, columns.dtype, columns.first * columns.stride + columns.k0);
+      const bool gathered = columns.rows != nullptr;
+      const size_t begin = gathered ? 0 : columns.first * columns.stride;
+      const size_t* starts = gathered ? columns.rows + columns.first : nullptr;
       return hv::with_loader(columns.dtype, columns.round_to, columns.bytes,
-                             WidenRows{first, columns.stride, columns.count, columns.length,
+                             WidenRows{element_at(columns.src, columns.dtype, begin + columns.k0),
+                                       columns.stride, starts, columns.count, columns.length,
                                        static_cast<float*>(columns.dst), stride});
     }
     // A panel of "rows" k0 .. with the columns along them: the packing transposes.
@@ -105,7 +110,7 @@ struct FloatOperands {
     rows.run(plain_floats(), [&](size_t i, size_t r) HWY_ATTR {
       float* to = scratch + r * stride;
       hv::with_loader(left.dtype, left.round_to, left.bytes,
-                      WidenRows{rows.stored(i), 0, 1, rows.call.problem.k, to, stride});
+                      WidenRows{rows.stored(i), 0, nullptr, 1, rows.call.problem.k, to, stride});
       return static_cast<const float*>(to);
     });
   }

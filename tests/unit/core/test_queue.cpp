@@ -119,10 +119,13 @@ TEST_CASE("device queue: an element that is put back is the next one again") {
   keel::testing::HostBackend host;
   DeviceQueue queue(host.device(), number_spec(), {.name = "q", .depth = 2});
   for (int64_t i = 0; i < 2; ++i) REQUIRE(put(queue, i));
+  CHECK(!queue.last_cursor());
   CHECK(take(queue, nullptr, /*release=*/false).number == 0);
+  CHECK(queue.last_cursor() == Cursor{0, 0, 0});
   // The producer gets the room that was made, and keeps it though the element comes back.
   REQUIRE(queue.reserve() != nullptr);
   queue.put_back();
+  CHECK(!queue.last_cursor());
   REQUIRE(put(queue, 2));
   CHECK(queue.counters().dequeued == 0);
   std::atomic<bool> stop{true};
@@ -131,9 +134,23 @@ TEST_CASE("device queue: an element that is put back is the next one again") {
     const Taken taken = take(queue);
     CHECK(taken.number == i);
     CHECK(taken.cursor.position == i);
+    CHECK(queue.last_cursor() == taken.cursor);
   }
   CHECK(queue.occupancy() == std::vector<int64_t>{0, 1, 3});
   CHECK_THROWS_AS(queue.put_back(), Error);  // it was released
+}
+
+TEST_CASE("device queue: behind an element that is put back stays the one before") {
+  keel::testing::HostBackend host;
+  DeviceQueue queue(host.device(), number_spec(), {.depth = 1});
+  REQUIRE(put(queue, 3));
+  take(queue);
+  REQUIRE(put(queue, 4));
+  take(queue, nullptr, /*release=*/false);
+  CHECK(queue.last_cursor() == Cursor{0, 4, 12});
+  REQUIRE(put(queue, 5));  // into the slot that the first one had
+  queue.put_back();
+  CHECK(queue.last_cursor() == Cursor{0, 3, 9});
 }
 
 TEST_CASE("device queue: copies count with the elements that are taken and not put back") {
