@@ -36,6 +36,7 @@ struct WideRows {
   HWY_INLINE const Element* at(size_t k) const {
     return first + (starts == nullptr ? k * stride : starts[k]);
   }
+  HWY_INLINE WideRows from_lane(size_t lane) const { return {first + lane, stride, starts}; }
 };
 
 // Requests a row's part of the next tile, or of the next cache line where tiles are smaller.
@@ -169,19 +170,27 @@ struct OuterPanel {
 
   template <class Lanes>
   HWY_INLINE void add(const Lanes& lanes, const WideRows<typename Lanes::Element>& wide) const {
-    if (one_vector) return add_vectors<1>(lanes, wide);
-    add_vectors<kOuterVectors>(lanes, wide);
+    if constexpr (Lanes::kConverts && !kManyRegisters) {
+      // With one vector, twice the columns have their sums in registers beside each other.
+      for (size_t lane = 0; lane < (one_vector ? kFloatLanes : kOuterRows); lane += kFloatLanes) {
+        add_vectors<1, 2 * kOuterColumns>(lanes, wide.from_lane(lane), lane);
+      }
+      return;
+    }
+    if (one_vector) return add_vectors<1, kOuterColumns>(lanes, wide, 0);
+    add_vectors<kOuterVectors, kOuterColumns>(lanes, wide, 0);
   }
 
  private:
-  template <size_t kVectors, class Lanes>
-  HWY_INLINE void add_vectors(const Lanes& lanes,
-                              const WideRows<typename Lanes::Element>& wide) const {
-    const size_t groups = (narrow_count + kOuterColumns - 1) / kOuterColumns;
+  // The lanes from `lane` on.
+  template <size_t kVectors, size_t kColumns, class Lanes>
+  HWY_INLINE void add_vectors(const Lanes& lanes, const WideRows<typename Lanes::Element>& wide,
+                              size_t lane) const {
+    const size_t groups = (narrow_count + kColumns - 1) / kColumns;
     for (size_t g = 0; g < groups; ++g) {
       const size_t c0 = narrow_count * g / groups, c1 = narrow_count * (g + 1) / groups;
-      outer_columns<kOuterColumns, kVectors>(c1 - c0, lanes, wide, narrow + c0, kNarrowStride,
-                                             length, first, sums + c0 * kOuterRows);
+      outer_columns<kColumns, kVectors>(c1 - c0, lanes, wide, narrow + c0, kNarrowStride, length,
+                                        first, sums + c0 * kOuterRows + lane);
     }
   }
 };

@@ -82,17 +82,24 @@ struct FloatOperands {
   // are mapped there where all columns fit and the map is a matter of a few operations.
   template <class F>
   static bool in_registers(const PackCall& operand, const F& f) {
-    if (operand.round_to != f32) return false;
-    if (operand.dtype == f32) {
+    if (operand.dtype == f32 && operand.round_to == f32) {
       f(plain_floats());
       return true;
     }
-    const bool computed =
-        operand.dtype == u8 && operand.bytes->form != vector::ByteMap::Form::kTable;
-    if constexpr (kManyRegisters) {
-      if (computed) hv::with_computed_bytes(operand.bytes, WithFloatLanes<F>{f});
-      return computed;
+#if HWY_TARGET <= HWY_AVX2
+    if (operand.dtype != u8 || operand.bytes->form == vector::ByteMap::Form::kTable) return false;
+    const WithFloatLanes<F> with_lanes{f};
+    if (operand.round_to == f32) {
+      hv::with_computed_bytes(operand.bytes, with_lanes);
+      return true;
     }
+    // More registers are for processors that multiply bf16 themselves.
+    if constexpr (!kManyRegisters) {
+      const hv::WithRounding<WithFloatLanes<F>> rounding{operand.bytes, with_lanes};
+      hv::with_computed_bytes(operand.bytes, rounding);
+      return true;
+    }
+#endif
     return false;
   }
 

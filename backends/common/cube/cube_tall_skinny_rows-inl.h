@@ -25,14 +25,16 @@ namespace hn = hwy::HWY_NAMESPACE;
 // beside each other, so that it is done once.
 template <class Lanes>
 struct DotTile {
-  static constexpr size_t kRows = kManyRegisters && !Lanes::kConverts ? 4 : 2;
-  static constexpr size_t kColumns = !kManyRegisters ? 5 : Lanes::kConverts ? 10 : 6;
+  static constexpr size_t kPlainRows = kManyRegisters ? 4 : 2;
+  static constexpr size_t kPlainColumns = kManyRegisters ? 6 : 5;
+  static constexpr size_t kRows = Lanes::kConverts ? kPlainRows / 2 : kPlainRows;
+  static constexpr size_t kColumns = Lanes::kConverts ? 10 : kPlainColumns;
 };
 
 // One or two columns are bound by reading A: more rows at once need fewer sums of lanes.
 template <class Lanes>
 struct FewColumnsTile {
-  static constexpr size_t kRows = 2 * DotTile<Lanes>::kRows;
+  static constexpr size_t kRows = std::max<size_t>(4, 2 * DotTile<Lanes>::kRows);
   static constexpr size_t kColumns = 2;
 };
 
@@ -49,7 +51,8 @@ HWY_INLINE void dot_step(LaneVec (&sums)[kRows][kColumns], const LaneVec (&a)[kR
   }
 }
 
-// The lanes of up to 16 vectors, added in the order of SumOfLanes, as one vector.
+// The lanes of as many vectors as one has lanes, or fewer, added in the order of SumOfLanes, as one
+// vector.
 template <size_t kCount>
 HWY_INLINE LaneVec sums_of_lanes(const LaneVec* v) {
 #if HWY_TARGET == HWY_AVX3
@@ -75,12 +78,47 @@ HWY_INLINE LaneVec sums_of_lanes(const LaneVec* v) {
   // In blocks of 4 lanes: vectors 0 2 1 3, 8 10 9 11, 4 6 5 7, 12 14 13 15.
   const __m512i order = _mm512_setr_epi32(0, 2, 1, 3, 8, 10, 9, 11, 4, 6, 5, 7, 12, 14, 13, 15);
   return LaneVec{_mm512_permutexvar_ps(order, sums)};
+#elif HWY_TARGET == HWY_AVX2
+  const auto at = [&](size_t i) HWY_ATTR { return i < kCount ? v[i].raw : _mm256_setzero_ps(); };
+  __m256 quarters[4], halves[2];
+#pragma GCC unroll 4
+  for (size_t i = 0; i < 4; ++i) {  // lane j and j + 4 of vectors i and i + 4
+    quarters[i] = _mm256_add_ps(_mm256_permute2f128_ps(at(i), at(i + 4), 0x20),
+                                _mm256_permute2f128_ps(at(i), at(i + 4), 0x31));
+  }
+#pragma GCC unroll 2
+  for (size_t i = 0; i < 2; ++i) {  // j and j + 2
+    halves[i] = _mm256_add_ps(_mm256_shuffle_ps(quarters[i], quarters[i + 2], 0x44),
+                              _mm256_shuffle_ps(quarters[i], quarters[i + 2], 0xee));
+  }
+  const __m256 sums = _mm256_add_ps(_mm256_shuffle_ps(halves[0], halves[1], 0x88),
+                                    _mm256_shuffle_ps(halves[0], halves[1], 0xdd));
+  // In blocks of 4 lanes: vectors 0 2 1 3, 4 6 5 7.
+  return LaneVec{_mm256_permute_ps(sums, 0xd8)};
 #else
   const FloatTag d;
   HWY_ALIGN float sums[hn::MaxLanes(FloatTag())] = {};
   for (size_t i = 0; i < kCount; ++i) sums[i] = hn::GetLane(hn::SumOfLanes(d, v[i]));
   return hn::Load(d, sums);
 #endif
+}
+
+// The sums of the lanes of kCount vectors go to `to`, and nothing behind them.
+template <size_t kCount>
+HWY_INLINE void store_row_sums(const LaneVec* sums, float* to) {
+  const FloatTag d;
+  constexpr size_t kNow = std::min(kCount, kFloatLanes);
+  const auto added = sums_of_lanes<kNow>(sums);
+  if constexpr (kNow == kFloatLanes) {
+    hn::StoreU(added, d, to);
+  } else if constexpr (HWY_TARGET <= HWY_AVX2) {
+    hn::BlendedStore(added, hn::FirstN(d, kNow), d, to);
+  } else {
+    HWY_ALIGN float line[kFloatLanes];
+    hn::Store(added, d, line);
+    std::copy_n(line, kNow, to);
+  }
+  if constexpr (kNow < kCount) store_row_sums<kCount - kNow>(sums + kNow, to + kNow);
 }
 
 // tile[r][c] becomes the sum of the lanes of sums[r][c]. All sums that fit into one vector are
@@ -102,15 +140,7 @@ HWY_INLINE void store_sums(const LaneVec (&sums)[kRows][kColumns], float* tile) 
   }
 #pragma GCC unroll 8
   for (size_t r = 0; r < kRows; ++r) {
-    if constexpr (kFloatLanes >= kNarrowColumns) {
-      hn::BlendedStore(sums_of_lanes<kColumns>(sums[r]), hn::FirstN(d, kColumns), d,
-                       tile + r * kNarrowStride);
-    } else {
-#pragma GCC unroll 16
-      for (size_t c = 0; c < kColumns; ++c) {
-        tile[r * kNarrowStride + c] = hn::GetLane(hn::SumOfLanes(d, sums[r][c]));
-      }
-    }
+    store_row_sums<kColumns>(sums[r], tile + r * kNarrowStride);
   }
 }
 
@@ -266,8 +296,10 @@ struct DotRows {
  private:
   template <class Tile, class Lanes, class Row>
   HWY_INLINE void run_tiles(const Lanes& lanes, const Row& row, size_t columns) const {
-    for_row_groups<Tile::kRows>(call, [&](size_t i, size_t rows, float* tile) HWY_ATTR {
-      const typename Lanes::Element* a[Tile::kRows];
+    // Rows that are computed one by one are finished together.
+    constexpr size_t kGroup = Tile::kRows == 1 ? 4 : Tile::kRows;
+    for_row_groups<kGroup>(call, [&](size_t i, size_t rows, float* tile) HWY_ATTR {
+      const typename Lanes::Element* a[kGroup];
       for (size_t r = 0; r < rows; ++r) a[r] = row(i + r, r);
       dot_rows<Tile::kRows, Tile::kColumns>(lanes, a, rows, call.columns, call.column_stride,
                                             columns, call.problem.k, tile);
