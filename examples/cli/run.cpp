@@ -26,6 +26,11 @@ std::string file_name(const std::string& output) {
   return (name.starts_with('.') ? "_" + name : name) + ".npy";
 }
 
+// NumPy has no bf16, and f32 holds each of its values.
+keel::Tensor in_npy(const keel::Tensor& tensor) {
+  return tensor.dtype() == keel::bf16 ? tensor.cast(keel::f32) : tensor;
+}
+
 keel::Feeds feeds_of(const ModelFile& model, const std::map<std::string, keel::Tensor>& inputs) {
   std::string known;
   for (const auto& input : model.inputs) known += (known.empty() ? "" : ", ") + input.first;
@@ -55,13 +60,14 @@ keel::Feeds feeds_of(const ModelFile& model, const std::map<std::string, keel::T
     }
     const keel::Type& wanted = input.type();
     const keel::Type got = given->second.type();
-    if (wanted.dtype != got.dtype || !keel::matches(wanted.shape, got.shape)) {
+    const bool rounds = wanted.dtype == keel::bf16 && got.dtype == keel::f32;
+    if ((wanted.dtype != got.dtype && !rounds) || !keel::matches(wanted.shape, got.shape)) {
       throw keel::Error({.op = "--input",
                          .argument = name,
                          .expected = keel::to_string(wanted),
                          .got = keel::to_string(got)});
     }
-    feeds.emplace_back(input, given->second);
+    feeds.emplace_back(input, rounds ? given->second.cast(keel::bf16) : given->second);
   }
   return feeds;
 }
@@ -69,8 +75,8 @@ keel::Feeds feeds_of(const ModelFile& model, const std::map<std::string, keel::T
 }  // namespace
 
 int run_run(const std::vector<std::string>& words) {
-  CommandLine line("run",
-                   "MODEL: runs an .onnx file, or what `keel import` made of one, on arrays");
+  CommandLine line(
+      "run", "MODEL: runs an .onnx or a .pb file, or what `keel import` made of one, on arrays");
   line.add_repeated("input", "NAME=FILE.npy", "the value of an input");
   line.add_repeated("bind", "NAME=FILE.npy", "makes an input of an .onnx file a constant");
   line.add("output-dir", "DIR", "where each output goes, as <name>.npy (.)");
@@ -123,8 +129,9 @@ int run_run(const std::vector<std::string>& words) {
   const std::vector<keel::Tensor> results = session.run(fetches, feeds);
   for (size_t i = 0; i < results.size(); ++i) {
     const auto path = (folder / file_name(model.outputs[i].first)).string();
-    keel::write_npy(path, results[i]);
-    std::cout << keel::printable(path) << " " << keel::to_string(results[i].type()) << "\n";
+    const keel::Tensor array = in_npy(results[i]);
+    keel::write_npy(path, array);
+    std::cout << keel::printable(path) << " " << keel::to_string(array.type()) << "\n";
   }
   return kExitDone;
 }

@@ -201,7 +201,7 @@ std::map<std::string, std::string> resumable_metadata(const std::string& path) {
     throw Error({.op = "resume",
                  .argument = path,
                  .message = "has no checksums: it is no file that Keel saved",
-                 .fix = "its weights can be read with Session::load or read_safetensors"});
+                 .fix = "load_weights puts what read_safetensors reads of it into a session"});
   }
   return std::move(file.metadata);
 }

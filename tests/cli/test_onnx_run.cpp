@@ -79,6 +79,35 @@ TEST_CASE("import writes a graph and weights that run takes") {
   files.check_results();
 }
 
+// NumPy has no bf16: its files hold f32. 1 + 2^-8 lies between two numbers of bf16, and goes to the
+// even one, 1.
+TEST_CASE("run takes and writes bf16 as f32") {
+  const TempFolder temp;
+  const std::string x = temp.file("x.npy"), out = temp.file("out");
+  keel::write_npy(x, keel::Tensor::of<float>({2}, {1.00390625f, -3}));
+  const std::string from_f32 = temp.write(
+      "from.onnx", onnx_model({.nodes = {onnx_node("Relu", {"x"}, {"a"}),
+                                         onnx_node("Cast", {"x"}, {"b"}, {onnx_int("to", 16)})},
+                               .inputs = {onnx_value("x", 1, {2})},
+                               .outputs = {onnx_value("a", 1, {2}), onnx_value("b", 16, {2})}}));
+  const ToolResult written = run_tool({"run", from_f32, "--input", "x=" + x, "--output-dir", out});
+  CAPTURE(written.out + written.err);
+  REQUIRE(written.exit_code == 0);
+  CHECK(contains(written.out, "b.npy f32[2]"));
+  CHECK(bit_equal(keel::read_npy(temp.file("out/b.npy")), keel::Tensor::of<float>({2}, {1, -3})));
+  const std::string from_bf16 = temp.write(
+      "to.onnx", onnx_model({.nodes = {onnx_node("Cast", {"x"}, {"c"}, {onnx_int("to", 1)})},
+                             .inputs = {onnx_value("x", 16, {2})},
+                             .outputs = {onnx_value("c", 1, {2})}}));
+  for (const char* flag : {"--input", "--bind"}) {
+    const ToolResult read = run_tool({"run", from_bf16, flag, "x=" + x, "--output-dir", out});
+    CAPTURE(read.out + read.err);
+    REQUIRE(read.exit_code == 0);
+    CHECK(bit_equal(keel::read_npy(temp.file("out/c.npy")), keel::Tensor::of<float>({2}, {1, -3})));
+    std::filesystem::remove(temp.file("out/c.npy"));
+  }
+}
+
 TEST_CASE("run and import say what is missing or wrong") {
   const Files files;
   const auto run = [&](const Words& words) {

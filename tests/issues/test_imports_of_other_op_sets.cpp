@@ -1,5 +1,7 @@
-// An import took files of op sets later than its rules without a word, and refused a Pad
-// that copies elements and yet names the value of a padding by constants, with a wrong reason.
+// An import took files of op sets later than its rules without a word, read ids and factors of
+// older ones by rules that came later, and refused what says the default of an attribute that came
+// later, or names the value of a padding by constants where it copies elements.
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -54,6 +56,92 @@ TEST_CASE("a pad that copies elements does not mind the value of a constant one"
   CHECK(padded("reflect") == Elements{3, 2, 1, 2, 3, 2});
   CHECK(padded("edge") == Elements{1, 1, 1, 2, 3, 3});
   CHECK(padded("wrap") == Elements{2, 3, 1, 2, 3, 1});
+}
+
+TEST_CASE("ids below 0 of a one-hot count from the end since op set 11") {
+  const auto hot = [](int64_t opset) {
+    return elements_of(OnnxOp{.op = "OneHot",
+                              .operands = {{"ids", onnx_int64({3}, {0, -1, 2})},
+                                           {"depth", onnx_int64({1}, {3}), true},
+                                           {"values", Tensor::of<float>({2}, {0, 1}), true}},
+                              .opset = opset}
+                           .run());
+  };
+  using Elements = std::vector<double>;
+  for (const int64_t opset : {9, 10}) CHECK(hot(opset) == Elements{1, 0, 0, 0, 0, 0, 0, 0, 1});
+  for (const int64_t opset : {11, 17}) CHECK(hot(opset) == Elements{1, 0, 0, 0, 0, 1, 0, 0, 1});
+}
+
+// ONNX's own tests of op set 10: test_resize_downsample_nearest and test_resize_upsample_nearest.
+TEST_CASE("a resize of op set 10 takes the elements that the tests of ONNX expect") {
+  const auto resized = [](const Tensor& x, const std::vector<float>& scales, int64_t opset) {
+    std::vector<OnnxOperand> operands{{"x", x}};
+    if (opset > 10) operands.push_back({"", {}});
+    operands.push_back({"scales", Tensor::of<float>({4}, scales), true});
+    return elements_of(OnnxOp{.op = "Resize", .operands = operands, .opset = opset}.run());
+  };
+  using Elements = std::vector<double>;
+  const Tensor rows = Tensor::of<float>({1, 1, 2, 4}, {1, 2, 3, 4, 5, 6, 7, 8});
+  CHECK(resized(rows, {1, 1, 0.6f, 0.6f}, 10) == Elements{1, 3});
+  const Tensor square = Tensor::of<float>({1, 1, 2, 2}, {1, 2, 3, 4});
+  CHECK(resized(square, {1, 1, 2, 3}, 10) ==
+        Elements{1, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 3, 3, 3, 4, 4, 4});
+  // By half pixels: elements 1/3 and 2 of the row, rounded to the nearest.
+  CHECK(resized(rows, {1, 1, 0.6f, 0.6f}, 11) == Elements{1, 3});
+}
+
+TEST_CASE("a scale and bias of one number hold for all of a normalized axis") {
+  const auto normalized = [](const Tensor& scale, const Tensor& bias) {
+    return elements_of(OnnxOp{.op = "LayerNormalization",
+                              .operands = {{"x", Tensor::of<float>({2, 3}, {1, 2, 3, 4, 4, 10})},
+                                           {"scale", scale, true},
+                                           {"bias", bias, true}}}
+                           .run());
+  };
+  const Tensor two = Tensor::of<float>({1}, {2}), ten = Tensor::of<float>({1}, {10});
+  const Tensor all_two = Tensor::full(f32, {3}, 2), all_ten = Tensor::full(f32, {3}, 10);
+  // Means 2 and 6, variances 2/3 and 8, and an epsilon of 1e-5.
+  const double a = 2 / std::sqrt(2.0 / 3 + 1e-5), b = 2 / std::sqrt(8 + 1e-5);
+  const std::vector<double> expected{10 - a, 10, 10 + a, 10 - 2 * b, 10 - 2 * b, 10 + 4 * b};
+  for (const auto& got : {normalized(two, ten), normalized(all_two, ten), normalized(two, all_ten),
+                          normalized(all_two, all_ten)}) {
+    REQUIRE(got.size() == expected.size());
+    for (size_t i = 0; i < got.size(); ++i) CHECK(got[i] == doctest::Approx(expected[i]));
+  }
+}
+
+TEST_CASE("quantization takes the defaults of attributes that came with later op sets") {
+  const auto of = [](const std::string& op, const Tensor& x, const std::string& attribute,
+                     int64_t value) {
+    return OnnxOp{.op = op,
+                  .operands = {{"x", x}, {"scale", Tensor::scalar<float>(2), true}},
+                  .attributes = {onnx_int(attribute, value)},
+                  .opset = attribute == "block_size" || op == "QuantizeLinear" ? 21 : 23};
+  };
+  using Elements = std::vector<double>;
+  const Tensor x = Tensor::of<float>({2}, {6, 8}), bytes = Tensor::of<int32_t>({2}, {3, 4});
+  for (const char* attribute : {"block_size", "output_dtype"}) {
+    CAPTURE(attribute);
+    CHECK(elements_of(of("QuantizeLinear", x, attribute, 0).run()) == Elements{3, 4});
+    CHECK(elements_of(of("DequantizeLinear", bytes, attribute, 0).run()) == Elements{6, 8});
+    // 3 is INT8 of ONNX.
+    const std::string error = error_of([&] { of("QuantizeLinear", x, attribute, 3).run(); });
+    CHECK_MESSAGE(contains(error, std::string("its ") + attribute + " is 3"), error);
+  }
+}
+
+TEST_CASE("quantization takes the names of the dtypes that its results have anyway") {
+  const auto of = [](const std::string& op, const Tensor& x, int64_t dtype) {
+    return elements_of(OnnxOp{.op = op,
+                              .operands = {{"x", x}, {"scale", Tensor::scalar<float>(2), true}},
+                              .attributes = {onnx_int("output_dtype", dtype)},
+                              .opset = 23}
+                           .run());
+  };
+  using Elements = std::vector<double>;
+  // UINT8 and FLOAT of ONNX.
+  CHECK(of("QuantizeLinear", Tensor::of<float>({2}, {6, 8}), 2) == Elements{3, 4});
+  CHECK(of("DequantizeLinear", Tensor::of<int32_t>({2}, {3, 4}), 1) == Elements{6, 8});
 }
 
 TEST_SUITE_END();

@@ -119,6 +119,24 @@ TEST_CASE("safetensors: a file of another program has no checksums and can be re
   CHECK(file.tensors.contains("w"));
 }
 
+// What is not resumed was said to be read by Session::load, which asks for Keel's own counters.
+TEST_CASE("safetensors: a file of another program is loaded as the error about it says") {
+  const TempFolder folder;
+  const std::string header = R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
+  const std::string path =
+      folder.write("other.safetensors", safetensors_bytes(header, std::string("\0\0\x80\x3f", 4)));
+  const std::string error = error_of([&] { resumable_metadata(path); });
+  CHECK_MESSAGE(contains(error, "load_weights puts what read_safetensors reads of it"), error);
+  CHECK_MESSAGE(!contains(error, "Session::load"), error);
+  Graph graph;
+  const Value w = graph.state("w", {.type = {f32, {1}}});
+  graph.set_outputs({w});
+  Session session(graph, device("ref"));
+  CHECK_FALSE(error_of([&] { session.load(path); }).empty());
+  CHECK(load_weights(session, {w}, read_safetensors(path).tensors).complete());
+  CHECK(session.read(w).at(0) == 1);
+}
+
 TEST_CASE("safetensors: a part of the checksums is not enough") {
   const TempFolder folder;
   const std::string bytes = saved_softmax(folder);

@@ -12,6 +12,7 @@
 #include "keel/ops/exchange/graphdef/file/values.h"
 #include "keel/ops/exchange/graphdef/initial_values.h"
 #include "keel/ops/exchange/graphdef/node_order.h"
+#include "keel/ops/exchange/graphdef/result_types.h"
 
 namespace keel::graphdef {
 namespace {
@@ -67,10 +68,6 @@ const OutsideOp* outside_op(const NodeDef& node) {
     if (node.op == outside.op) return &outside;
   return nullptr;
 }
-
-// The attributes in which ops say the dtype of their results, tried in this order for a value that
-// the user cuts the graph at.
-constexpr const char* kTypeAttributes[] = {"DstT", "dtype", "out_type", "output_type", "T"};
 
 class Selecting {
  public:
@@ -393,11 +390,7 @@ class Selecting {
           if (const AttrValue* shapes = attribute(node, outside->shape, kind))
             if (output < shapes->shapes.size()) shape = shapes->shapes[output];
     } else {
-      for (const char* name : kTypeAttributes) {
-        const AttrValue* types = attribute(node, name, Kind::kType);
-        if (types == nullptr || type != DataType::kInvalid) continue;
-        type = static_cast<DataType>(types->ints[0]);
-      }
+      type = result_type(node, output);
     }
     if (given != nullptr && given->shape) shape = given->shape;
     return described(value_name(node.name, output), type, shape);

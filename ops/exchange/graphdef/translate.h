@@ -6,6 +6,7 @@
 
 #include "keel/ops/exchange/graphdef/op_rules.h"
 #include "keel/ops/exchange/graphdef/selection.h"
+#include "keel/ops/exchange/onnx/importer.h"
 #include "keel/ops/exchange/onnx/read_model.h"
 
 namespace keel::graphdef {
@@ -13,7 +14,7 @@ namespace keel::graphdef {
 // Attributes that nodes are given here, for their rules: of a variable that is not to be trained,
 // of a node that only initial values need, and the names of the variables that a node assigns to.
 inline constexpr const char* kUntrained = "keel_untrained";
-inline constexpr const char* kInitial = "keel_initial";
+using onnx::kInitial;
 inline constexpr const char* kVariables = "keel_variables";
 
 // Throws Error for nodes that wait for each other, for functions that are not there or call

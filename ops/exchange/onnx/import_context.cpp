@@ -1,5 +1,6 @@
 // NodeContext: what a rule asks of its node.
 #include <algorithm>
+#include <utility>
 
 #include "keel/core/base/error.h"
 #include "keel/graph/ir/captures.h"
@@ -226,7 +227,9 @@ std::optional<Tensor> NodeContext::tensor_attribute(const std::string& name) {
 }
 
 Tensor NodeContext::tensor_of(const TensorProto& proto) const {
-  return to_tensor(proto, importer_.model().source);
+  Tensor tensor = to_tensor(proto, importer_.model().source);
+  if (proto.external) importer_.give(tensor.num_bytes());
+  return tensor;
 }
 
 std::shared_ptr<const GraphProto> NodeContext::graph_attribute(const std::string& name) {
@@ -262,7 +265,11 @@ void NodeContext::require_all_asked() const {
 
 // ---- results
 
-Value NodeContext::result(const Tensor& tensor) { return graph().constant(tensor, {}); }
+Value NodeContext::result(const Tensor& tensor) {
+  // Constants of a graph that is thrown away are counted where something of it is kept.
+  if (scratch_ == nullptr) importer_.take(tensor.num_bytes());
+  return graph().constant(tensor, {});
+}
 
 Value NodeContext::result_of_sizes(const Tensor& numbers, DType dtype) {
   const Value value = result(numbers.cast(dtype, {}));
@@ -284,6 +291,19 @@ Value NodeContext::state(const std::string& name, const Tensor& value, StateUse 
 void NodeContext::assign(const Value& state, const Value& next) {
   if (!state.node({}).is(OpRole::kState)) refuse("what it assigns to is no variable");
   importer_.assign(state, next);
+}
+
+// Other graphs come and go, and a later one would use the same numbers for its nodes.
+void NodeContext::note(const Value& value, std::unordered_set<double> numbers) {
+  if (&value.graph({}) == &importer_.graph())
+    importer_.notes()[value.node_id()] = std::move(numbers);
+}
+
+std::optional<std::unordered_set<double>> NodeContext::take_note(const Value& value) {
+  if (&value.graph({}) != &importer_.graph()) return std::nullopt;
+  auto noted = importer_.notes().extract(value.node_id());
+  if (noted.empty()) return std::nullopt;
+  return std::move(noted.mapped());
 }
 
 Graph& NodeContext::place() { return importer_.place(); }

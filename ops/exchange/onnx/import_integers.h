@@ -53,6 +53,7 @@ std::optional<std::vector<T>> stepped_integers(T start, T limit, T step, uint64_
   const uint64_t by = step > 0 ? bits(step) : -bits(step);
   const uint64_t count = distance / by + (distance % by != 0 ? 1 : 0);
   if (count > most) return std::nullopt;
+  numbers.reserve(count);
   for (uint64_t i = 0; i < count; ++i)
     numbers.push_back(static_cast<T>(bits(start) + i * bits(step)));
   return numbers;

@@ -16,6 +16,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "keel/graph/ir/graph.h"
@@ -156,6 +157,13 @@ class NodeContext {
   // Makes `next` what a state is after a step that runs the model's update, in place of what a node
   // before this one made. Throws RefusedNode where `state` is none.
   void assign(const Value& state, const Value& next);
+
+  // ---- notes
+  // Numbers that a rule notes with a value of the model's graph, for the one rule that goes on from
+  // there and takes them. Nothing where nobody noted any, or they were taken, or the value is one
+  // of another graph.
+  void note(const Value& value, std::unordered_set<double> numbers);
+  std::optional<std::unordered_set<double>> take_note(const Value& value);
 
   // ---- control flow
   // The graph that the node's file has it in: the model's, or a body that is being built.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "keel/core/base/printable.h"
+#include "keel/core/base/read_budget.h"
 #include "keel/graph/ir/captures.h"
 #include "keel/graph/ir/scopes.h"
 #include "keel/ops/conformance/evaluate.h"
@@ -16,8 +17,8 @@ namespace keel::onnx {
 namespace {
 
 // Results up to this size are computed at import where they depend on nothing; larger ones when the
-// graph runs.
-constexpr size_t kMostFoldedBytes = size_t{1} << 20;
+// graph runs, but for initial values, which no graph holds.
+constexpr size_t kMostFoldedBytes = size_t{1} << 20, kMostScratchBytes = 16 * kMostFoldedBytes;
 // Bodies are imported where they are called: files may name many more nodes than they have.
 constexpr size_t kMostNodes = 100000, kMostImportsOfANode = 8;
 // The last op set that the rules were written by: a later one may mean other things by the same
@@ -68,18 +69,24 @@ bool may_be_imported(const ValueInfo& info) {
   return is_tensor && (info.type == DataType::kUndefined || dtype_of(info.type));
 }
 
-// Returns whether every node can be evaluated here, to results of a moderate size.
-bool can_evaluate(const Graph& graph) {
-  size_t bytes = 0;
+bool is_initial(const NodeProto& node) {
+  return std::any_of(node.attributes.begin(), node.attributes.end(),
+                     [](const AttributeProto& attribute) { return attribute.name == kInitial; });
+}
+
+// Returns how many bytes the results of all nodes have, or nothing where one of them cannot be
+// evaluated here.
+std::optional<uint64_t> bytes_to_evaluate(const Graph& graph) {
+  uint64_t bytes = 0;
   for (const Node& node : graph.nodes()) {
     if (node.is(OpRole::kConstant)) continue;
-    if (node.op().reference == nullptr) return false;
+    if (node.op().reference == nullptr) return std::nullopt;
     for (const Type& type : node.types()) {
-      if (!type.shape.known()) return false;
+      if (!type.shape.known()) return std::nullopt;
       bytes += type.shape.num_bytes(type.dtype);
     }
   }
-  return bytes <= 16 * kMostFoldedBytes;
+  return bytes;
 }
 
 }  // namespace
@@ -92,7 +99,13 @@ Binding* NameTable::find(const std::string& name) {
 
 Importer::Importer(const ModelProto& model, const ImportOptions& options, const ImportRules& rules,
                    SizeLog* sizes)
-    : model_(model), options_(options), rules_(rules), sizes_(sizes), declared_(model, options) {
+    : model_(model),
+      options_(options),
+      rules_(rules),
+      sizes_(sizes),
+      budget_(
+          static_cast<uint64_t>(read_limit(model.bytes == nullptr ? 0 : model.bytes->size(), 0))),
+      declared_(model, options) {
   result_.graph = std::make_unique<Graph>();
 }
 
@@ -103,14 +116,18 @@ int64_t Importer::version_of(const std::string& domain) const {
 
 void Importer::refuse(const NodeProto& node, const RefusedNode& refused) {
   const std::string op = op_name(node);
-  for (Refusal& refusal : refusals_) {
-    if (refusal.op != op || refusal.reason != refused.reason) continue;
-    refusal.nodes.push_back(node_name(node));
-    refusal.bind.insert(refusal.bind.end(), refused.bind.begin(), refused.bind.end());
-    return;
-  }
-  refusals_.push_back(
-      {op, version_of(node.domain), {node_name(node)}, refused.reason, refused.bind});
+  const auto [entry, is_new] =
+      refusal_of_.emplace(std::make_pair(op, refused.reason), refusals_.size());
+  if (is_new) refusals_.push_back({op, version_of(node.domain), {}, refused.reason, {}});
+  Refusal& refusal = refusals_[entry->second];
+  refusal.nodes.push_back(node_name(node));
+  refusal.bind.insert(refusal.bind.end(), refused.bind.begin(), refused.bind.end());
+}
+
+void Importer::take(uint64_t bytes) {
+  if (bytes > budget_ - taken_)
+    throw over_read_budget(model_.source, "values that are computed at import", budget_);
+  taken_ += bytes;
 }
 
 void Importer::require_nothing_refused() const {
@@ -191,15 +208,17 @@ void Importer::add_inputs(NameTable& names) {
       binding.refused = true;
       bound.insert(info.name);
     } else if (given != options_.bind.end()) {
+      // Files of NumPy, which has no bf16, hold its values as f32.
       const Tensor& tensor = given->second;
-      if (tensor.dtype() != dtype || (info.shape && !matches(shape, tensor.shape()))) {
+      const bool rounds = dtype == bf16 && tensor.dtype() == f32;
+      if ((tensor.dtype() != dtype && !rounds) || (info.shape && !matches(shape, tensor.shape()))) {
         throw Error({.op = model_.source,
                      .argument = "bind '" + info.name + "'",
                      .expected = to_string(Type{dtype, shape}),
                      .got = to_string(tensor.type()),
                      .kind = ErrorKind::kInvalidArgument});
       }
-      binding.known = tensor;
+      binding.known = rounds ? tensor.cast(bf16, {}) : tensor;
       bound.insert(info.name);
     } else if (!info.shape) {
       NodeProto node;
@@ -344,6 +363,29 @@ bool Importer::is_foldable(const NodeProto& node, NameTable& names) const {
   return true;
 }
 
+// Says whether a node's results are to be computed here. Throws Error where an initial value does
+// not fit the read budget.
+bool Importer::fits(const Scratch& scratch, const NodeProto& node, const Values& values) const {
+  const std::optional<uint64_t> bytes = bytes_to_evaluate(scratch.graph);
+  if (!bytes) return false;
+  const uint64_t left = budget_ - taken_;
+  if (is_initial(node)) {
+    if (*bytes > left) throw over_read_budget(model_.source, "initial values", budget_);
+    return true;
+  }
+  if (*bytes > kMostScratchBytes) return false;
+  uint64_t kept = 0;
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i].empty()) continue;
+    const Type& type = values[i].type({});
+    const uint64_t size = type.shape.num_bytes(type.dtype);
+    if (size > kMostFoldedBytes) return false;
+    kept += size;
+  }
+  // What need not be computed here leaves as much for what has to be.
+  return taken_ + kept <= budget_ / 2;
+}
+
 // Computes the node's outputs, where it depends on nothing that runs or trains. False where it is
 // better built into the graph.
 bool Importer::fold(const NodeProto& node, CallSite site, NameTable& names) {
@@ -351,19 +393,16 @@ bool Importer::fold(const NodeProto& node, CallSite site, NameTable& names) {
   Scratch scratch;
   const SiteScope lines(scratch.graph, site);
   const Values values = build(node, names, &scratch);
-  if (!can_evaluate(scratch.graph)) return false;
-  for (size_t i = 0; i < node.outputs.size(); ++i) {
-    if (node.outputs[i].empty()) continue;
-    const Type& type = values[i].type({});
-    if (type.shape.num_bytes(type.dtype) > kMostFoldedBytes) return false;
-  }
+  if (!fits(scratch, node, values)) return false;
   const conformance::Evaluation evaluation(scratch.graph, {});
   std::optional<OriginTable> origins;
   if (!scratch.origins.empty()) origins.emplace(scratch.graph, scratch.origins, evaluation);
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i].empty()) continue;
-    names.set(node.outputs[i], {.known = evaluation(values[i]),
-                                .origins = origins ? (*origins)(values[i]) : std::nullopt});
+    const Tensor known = evaluation(values[i]);
+    take(known.num_bytes());
+    names.set(node.outputs[i],
+              {.known = known, .origins = origins ? (*origins)(values[i]) : std::nullopt});
   }
   return true;
 }

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,10 @@
 #include "keel/ops/exchange/onnx/import_sizes.h"
 
 namespace keel::onnx {
+
+// Marks a node that only the initial values of variables need: it has no place in the graph that
+// runs, so that it is computed at import whatever its size. Files of ONNX cannot say it.
+inline constexpr const char* kInitial = "keel_initial";
 
 // The thing that a name of the file stands for.
 struct Binding {
@@ -117,6 +122,12 @@ class Importer {
   // Inputs of the model that a value is computed from.
   std::vector<std::string> inputs_under(const Value& value) const;
   void refuse(const NodeProto& node, const RefusedNode& refused);
+  // Counts the bytes of a tensor that the import makes. Throws Error beyond the file's read budget.
+  void take(uint64_t bytes);
+  // Makes room for a tensor whose bytes lie in another file than the model.
+  void give(uint64_t bytes) { budget_ += bytes; }
+  // Notes of rules with values of the model's graph, by their nodes.
+  std::unordered_map<uint32_t, std::unordered_set<double>>& notes() noexcept { return notes_; }
   // To be called for each binding that a node uses.
   void note_read(const Binding& binding) {
     read_assumed_ = read_assumed_ || (binding.assumed && !binding.known);
@@ -136,6 +147,7 @@ class Importer {
   Values build(const NodeProto& node, NameTable& names, Scratch* scratch);
   bool fold(const NodeProto& node, CallSite site, NameTable& names);
   bool is_foldable(const NodeProto& node, NameTable& names) const;
+  bool fits(const Scratch& scratch, const NodeProto& node, const Values& values) const;
   Value named_output(Value value, const std::string& name);
   std::vector<std::string> unchecked_nodes() const;
   void require_nothing_refused() const;
@@ -155,7 +167,10 @@ class Importer {
   };
   std::map<const GraphProto*, BodyTypes> body_types_;
   std::vector<Refusal> refusals_;
+  std::map<std::pair<std::string, std::string>, size_t> refusal_of_;  // by op and reason
+  uint64_t budget_, taken_ = 0;
   DeclaredTypes declared_;
+  std::unordered_map<uint32_t, std::unordered_set<double>> notes_;
   std::unordered_map<uint32_t, size_t> assigned_;  // the assignment of a state's node
   int stand_ins_ = 0;
   std::set<const GraphProto*> known_graphs_;  // that were checked

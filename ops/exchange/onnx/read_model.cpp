@@ -1,11 +1,13 @@
 #include "keel/ops/exchange/onnx/read_model.h"
 
+#include <algorithm>
 #include <limits>
 #include <set>
 #include <utility>
 
 #include "keel/core/base/error.h"
 #include "keel/core/base/file.h"
+#include "keel/core/base/printable.h"
 #include "keel/core/base/read_budget.h"
 #include "keel/ops/exchange/onnx/read_messages.h"
 
@@ -85,6 +87,15 @@ std::string read_sparse_name(WireMessage message) {
 }
 
 GraphProto read_graph(WireMessage message);
+
+// Which of two values of one name is meant, nothing says.
+void require_distinct(const WireMessage& message, std::vector<std::string> names,
+                      const char* what) {
+  std::sort(names.begin(), names.end());
+  const auto twice = std::adjacent_find(names.begin(), names.end());
+  if (twice != names.end())
+    message.fail(std::string("two of its ") + what + " are '" + printable(*twice) + "'");
+}
 
 template <class T>
 std::shared_ptr<const T> shared(T value) {
@@ -172,6 +183,9 @@ NodeProto read_node(WireMessage message) {
         break;
     }
   }
+  std::vector<std::string> names;
+  for (const AttributeProto& attribute : node.attributes) names.push_back(attribute.name);
+  require_distinct(message, std::move(names), "attributes");
   if (node.domain == "ai.onnx") node.domain.clear();
   if (node.op.empty()) message.fail("a node without op_type");
   return node;
@@ -215,6 +229,9 @@ GraphProto read_graph(WireMessage message) {
         break;
     }
   }
+  std::vector<std::string> names = graph.sparse_initializers;
+  for (const TensorProto& tensor : graph.initializers) names.push_back(tensor.name);
+  require_distinct(message, std::move(names), "initializers");
   return graph;
 }
 
@@ -225,7 +242,11 @@ void read_opset(WireMessage message, std::map<std::string, int64_t>& opsets) {
     if (message.tag() == OperatorSetField::kDomain) domain = message.text("domain");
     if (message.tag() == OperatorSetField::kVersion) version = message.integer("version");
   }
-  opsets[domain == "ai.onnx" ? "" : domain] = version;
+  if (domain == "ai.onnx") domain.clear();
+  const auto [entry, is_new] = opsets.emplace(domain, version);
+  if (!is_new && entry->second != version)
+    message.fail("two op sets of the domain '" + printable(domain) + "': versions " +
+                 std::to_string(entry->second) + " and " + std::to_string(version));
 }
 
 }  // namespace

@@ -181,6 +181,10 @@ TensorProto read_tensor(WireMessage message) {
         break;
     }
   }
+  const int fields = (proto.raw && !proto.raw->empty() ? 1 : 0) + (proto.floats.empty() ? 0 : 1) +
+                     (proto.doubles.empty() ? 0 : 1) + (proto.integers.empty() ? 0 : 1) +
+                     (proto.external ? 1 : 0);
+  if (fields > 1) message.fail("its data lies in two places, which may differ");
   return proto;
 }
 

@@ -96,11 +96,11 @@ Values reverse_sequence(NodeContext& c) {
 Values one_hot_of(NodeContext& c) {
   const int64_t depth = c.integer(1, "the depth");
   if (depth < 0) c.refuse("its depth is negative");
-  const Value ids = c.in(0);
+  // Bytes hold fewer classes than there may be.
+  const Value ids = cast(c.in(0), i64, {});
   const size_t rank = ids.shape({}).rank() + 1;
   const size_t axis = onnx::front_axis(c, c.attribute("axis", int64_t{-1}), rank);
-  const Value numbers =
-      onnx::along_axis(iota(c.graph(), ids.dtype({}), {depth}, 0, {}), axis, rank);
+  const Value numbers = onnx::along_axis(iota(c.graph(), i64, {depth}, 0, {}), axis, rank);
   const Value hit = equal(expand_dims(ids, {static_cast<int64_t>(axis)}, {}), numbers, {});
   return {select(hit, c.in(2), c.in(3), {})};
 }

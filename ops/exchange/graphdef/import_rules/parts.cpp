@@ -28,6 +28,9 @@ Values unpack(NodeContext& c) {
   const Value x = c.in(0);
   const size_t axis = onnx::front_axis(c, c.attribute("axis", int64_t{0}), x.shape({}).rank());
   const int64_t size = x.shape({})[axis];
+  if (size < 0)
+    c.refuse("the size of its axis " + std::to_string(axis) +
+             " is not known before the run; --inputs NAME:[DIMS] gives it");
   if (c.attribute("num", size) != size) c.refuse("its axis has " + std::to_string(size) + " parts");
   return unstack(x, static_cast<int64_t>(axis), {});
 }

@@ -30,6 +30,9 @@ uint64_t key_of(NodeContext& c) {
 Values drawn(NodeContext& c, const char* kind, double a, double b) {
   const DType dtype = c.dtype_attribute("dtype");
   const Type type{dtype, Shape(c.integers(0, "the shape"))};
+  // The sum over all initial values is counted behind this.
+  if (type.shape.num_bytes(dtype) > read_budget())
+    throw over_read_budget(c.node().name, "an initial value", read_budget());
   return {c.result(initial_value({.kind = kind, .type = type, .a = a, .b = b}, key_of(c)))};
 }
 

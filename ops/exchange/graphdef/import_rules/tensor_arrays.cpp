@@ -5,7 +5,9 @@
 // An array whose elements have no known shape yet is [size, 0]. The first node that writes to it
 // says their shape, and so does the loop that this node is in (control.cpp).
 #include <algorithm>
-#include <set>
+#include <optional>
+#include <unordered_set>
+#include <utility>
 
 #include "keel/ops/elementwise.h"
 #include "keel/ops/exchange/graphdef/op_rules.h"
@@ -59,18 +61,11 @@ bool is_written_by(const Node& node) {
   return node.op_name() == "scatter_add" || node.op_name() == "cast";
 }
 
-void insert_new(NodeContext& c, std::set<double>& written, const Tensor& places) {
-  for (int64_t i = 0; i < places.num_elements(); ++i)
-    if (!written.insert(places.at(i)).second)
-      c.refuse("it writes to place " + std::to_string(static_cast<int64_t>(places.at(i))) +
-               " of its array, which is written already");
-}
+using Places = std::unordered_set<double>;
 
-// Refuses a second write to a place, as far as places are known: those of this node and of the
-// nodes that made the array before it.
-void require_unwritten(NodeContext& c, Value flow, const Value& places) {
-  if (!places.node().is(OpRole::kConstant)) return;
-  std::set<double> written;
+// Returns the places that all nodes say that made the array, as far as they are known.
+Places places_in(const Value& flow) {
+  Places written;
   for (const Node* node = &flow.node(); is_written_by(*node); node = &node->inputs()[0].node()) {
     if (node->op_name() != "scatter_add") continue;
     const Node& before = node->inputs()[1].node();
@@ -78,7 +73,17 @@ void require_unwritten(NodeContext& c, Value flow, const Value& places) {
     const Tensor& known = before.as<ConstantAttributes>().value;
     for (int64_t i = 0; i < known.num_elements(); ++i) written.insert(known.at(i));
   }
-  insert_new(c, written, places.node().as<ConstantAttributes>().value);
+  return written;
+}
+
+// Refuses a second write to a place that is known.
+void add_places(NodeContext& c, Places& written, const Value& places) {
+  if (!places.node().is(OpRole::kConstant)) return;
+  const Tensor& own = places.node().as<ConstantAttributes>().value;
+  for (int64_t i = 0; i < own.num_elements(); ++i)
+    if (!written.insert(own.at(i)).second)
+      c.refuse("it writes to place " + std::to_string(static_cast<int64_t>(own.at(i))) +
+               " of its array, which is written already");
 }
 
 // Elements [count, ...] at places [count] of an array; each place is written once.
@@ -93,10 +98,19 @@ Values with_elements(NodeContext& c, Value flow, const Value& places, const Valu
   else if (flow.shape({}) != Shape(dims))
     c.refuse("it writes elements of another shape than those of its array " +
              to_string(flow.shape({})));
-  require_unwritten(c, flow, places);
+  // Each write goes on with what the one before it noted. Of several behind one array the first has
+  // that, and the others note nothing: their sets would be as many copies.
+  std::optional<Places> noted = c.take_note(flow);
+  const bool goes_on = noted || !is_written_by(flow.node());
+  Places written = noted ? std::move(*noted) : places_in(flow);
+  add_places(c, written, places);
   const DType dtype = flow.dtype({});
-  if (dtype != boolean) return {scatter_add(flow, places, elements, {})};
-  return {cast(scatter_add(cast(flow, u8, {}), places, cast(elements, u8, {}), {}), dtype, {})};
+  const Value made =
+      dtype != boolean
+          ? scatter_add(flow, places, elements, {})
+          : cast(scatter_add(cast(flow, u8, {}), places, cast(elements, u8, {}), {}), dtype, {});
+  if (goes_on) c.note(made, std::move(written));
+  return {made};
 }
 
 Values write(NodeContext& c) {

@@ -16,9 +16,13 @@ using onnx::StateUse;
 Values variable(NodeContext& c) {
   c.ignore("shape");
   if (!c.has(0)) c.refuse("the graph says no initial value of it");
-  const Tensor initial = c.constant(0, "its initial value");
-  const bool trained = is_float(initial.dtype()) && !c.has_attribute(kUntrained);
-  return {c.state(c.node().name, initial, trained ? StateUse::kTrained : StateUse::kKept)};
+  const std::optional<Tensor> initial = c.known(0);
+  if (!initial)
+    c.refuse(
+        "its initial value is not known before the run; give the graph an initial value of it "
+        "that follows from constants and random numbers");
+  const bool trained = is_float(initial->dtype()) && !c.has_attribute(kUntrained);
+  return {c.state(c.node().name, *initial, trained ? StateUse::kTrained : StateUse::kKept)};
 }
 
 bool may_be(const Shape& shape, const Shape& wanted) {

@@ -134,14 +134,15 @@ Values scatter_nd(NodeContext& c) {
 
 // ---- one-hot, largest
 
-// Ids below 0 count from the end; what is out of range has no 1.
+// Ids below 0 count from the end since op set 11; what is out of range has no 1.
 Values one_hot_of(NodeContext& c) {
   const auto depth = static_cast<int64_t>(c.number(1, "the depth"));
   const Value ids = c.in(0);
   const size_t rank = ids.shape({}).rank();
   const size_t axis = front_axis(c, c.attribute("axis", int64_t{-1}), rank + 1);
   const Value whole = cast(ids, i64, {});
-  const Value front = select(less(whole, 0, {}), add(whole, depth, {}), whole, {});
+  const Value front =
+      c.version() < 11 ? whole : select(less(whole, 0, {}), add(whole, depth, {}), whole, {});
   const Value classes = along_axis(iota(c.graph(), i64, {depth}, 0, {}), axis, rank + 1);
   const Value hit = equal(expand_dims(front, {static_cast<int64_t>(axis)}, {}), classes, {});
   const Value values = c.in(2);

@@ -56,8 +56,12 @@ Values layer_normalization(NodeContext& c) {
   const Value x = c.in(0);
   const size_t rank = x.shape({}).rank();
   const size_t axis = front_axis(c, c.attribute("axis", int64_t{-1}), rank);
-  if (axis + 1 == rank && c.has(2) && !c.wants(1) && !c.wants(2) && c.in(1).shape({}).rank() == 1 &&
-      c.in(2).shape({}).rank() == 1)
+  // A scale or bias of one number stands for all of the axis.
+  const auto is_whole = [&](size_t input) {
+    const Shape& shape = c.in(input).shape({});
+    return shape.rank() == 1 && (shape[0] != 1 || x.shape({})[axis] == 1);
+  };
+  if (axis + 1 == rank && c.has(2) && !c.wants(1) && !c.wants(2) && is_whole(1) && is_whole(2))
     return {layer_norm(x, c.in(1), c.in(2), {.epsilon = epsilon}, {})};
   const Centred centre = centred(widened_for_norm(x, {}), axes_from(axis, rank), epsilon, {});
   Value y = cast(mul(centre.distances, centre.inverse, {}), x.dtype({}), {});

@@ -33,8 +33,26 @@ Value dequantized(const Value& x, const Value& scale, const Value& zero) {
   return mul(cast(shifted, scale.dtype({}), {}), scale, {});
 }
 
+// Attributes that came with op sets 21 and 23, of which only what says nothing new is taken: the
+// defaults, and the dtype that results have anyway.
+void require_defaults(NodeContext& c, DType result) {
+  if (c.version() < 21) return;
+  const auto require = [&](const char* name, bool may_name_result) {
+    const int64_t given = c.attribute(name, int64_t{0});
+    if (given == 0 || (may_name_result && dtype_of(static_cast<DataType>(given)) == result)) return;
+    c.refuse(std::string("its ") + name + " is " + std::to_string(given) +
+             ", where only 0, the default, " +
+             (may_name_result ? "and its result's own dtype are known" : "is known"));
+  };
+  const bool quantizes = c.node().op == "QuantizeLinear";
+  require("block_size", false);
+  if (quantizes || c.version() >= 23) require("output_dtype", true);
+  if (quantizes && c.version() >= 23) require("precision", false);
+}
+
 Values quantize(NodeContext& c) {
   c.ignore("saturate");
+  require_defaults(c, u8);
   const Value x = c.in(0);
   const size_t rank = x.shape({}).rank(), axis = quantized_axis(c, rank);
   const Value zero = c.has(2) ? beside(c, 2, axis, rank) : Value();
@@ -44,6 +62,7 @@ Values quantize(NodeContext& c) {
 }
 
 Values dequantize(NodeContext& c) {
+  require_defaults(c, c.in(1, StateUse::kKept).dtype({}));
   const Value x = c.in(0);
   const size_t rank = x.shape({}).rank(), axis = quantized_axis(c, rank);
   const Value zero = c.has(2) ? beside(c, 2, axis, rank) : Value();
