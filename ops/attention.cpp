@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "keel/core/base/checked.h"
+#include "keel/core/base/printable.h"
 #include "keel/graph/ir/emit.h"
 #include "keel/graph/ir/node.h"
 #include "keel/graph/ir/op_table.h"
@@ -100,8 +101,12 @@ Shape infer_scores(const InferContext& c, size_t mask_input) {
     c.require(i, c.inputs[i].shape.rank() >= 2, "shape [..., length, features]");
   }
   c.require(0, !attributes.wide || size_of(dtype) == 2, "f16 or bf16 for wide results");
-  if (!std::isfinite(attributes.scale))
-    c.fail("scale", "a finite number", std::to_string(attributes.scale));
+  // The scores are computed in this dtype, and f32 holds no 1e39.
+  const DType wide = wide_dtype(dtype);
+  if (!std::isfinite(Tensor::full(wide, {}, attributes.scale).at(0))) {
+    c.fail("scale", std::string("a finite number that fits ") + name_of(wide),
+           printable(attributes.scale));
+  }
   const Shape &queries = c.inputs[0].shape, &keys = c.inputs[1].shape, &values = c.inputs[2].shape;
   c.require(1, !differ(queries.back(), keys.back()),
             std::to_string(queries.back()) + " features, like queries");

@@ -21,6 +21,7 @@
 #include "keel/ops/reduce.h"
 #include "keel/ops/shape.h"
 #include "keel/ops/slice.h"
+#include "keel/ops/wide_floats.h"
 #include "keel/ops/window_taps.h"
 
 namespace keel {
@@ -56,11 +57,6 @@ inline Value ungroup_columns(const Value& x, int64_t rows, int64_t groups, int64
 
 inline Shape results_shape(const ConvGeometry& g) {
   return {g.batch, g.windows[0].out, g.windows[1].out, g.groups * g.out};
-}
-
-// Sums of element-wise products are kept in f32 at least.
-inline Value widened(const Value& value, CallSite site) {
-  return size_of(value.dtype()) == 2 ? cast(value, f32, site) : value;
 }
 
 // x with an axis behind the channels: each channel makes `out` results.

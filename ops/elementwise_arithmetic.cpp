@@ -1,4 +1,7 @@
 // Arithmetic of two operands.
+#include <limits>
+
+#include "keel/graph/ir/attributes.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/elementwise_rules.h"
 #include "keel/ops/reduce.h"
@@ -34,14 +37,38 @@ Values div_gradient(const BuildContext& ctx) {
   return flows(ctx, to_a, neg(mul(to_a, ctx.outputs[0], site), site));
 }
 
-// b * a^(b-1) and a^b * log(a). With b = 0 the first is 0 for every a, infinities and NaN included,
-// with a = 0 the second: the formulas multiply 0 by infinity there.
+bool is_without_zero(const Value& v) {
+  if (!v.node().is(OpRole::kConstant)) return false;
+  const Tensor& known = v.node().as<ConstantAttributes>().value;
+  for (int64_t i = 0; i < known.num_elements(); ++i)
+    if (known.at(i) == 0) return false;
+  return true;
+}
+
+// Returns b * a^(b-1), which is 0 with b = 0 for every a, infinities and NaN included. The formula
+// stands with b = 0, too, so that its own gradient to b is 1/a there (NaN for a negative a, as
+// powers of these have no gradient to the exponent). But where a is so small or large that it or
+// its gradients to a multiply 0 by infinity, it is computed of 1 and dropped.
+Value pow_slope(const Value& a, const Value& b, CallSite site) {
+  if (is_without_zero(b)) return mul(b, pow(a, sub(b, 1, site), site), site);
+  // 1 / least^3, which third gradients have, is finite but in f16.
+  const double least = a.dtype() == f64 ? 1e-100 : a.dtype() == f16 ? 4e-3 : 1e-12;
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Value no_b = equal(b, 0, site), size = abs(a, site);
+  const Value tame = logical_and(greater(size, least, site), less(size, infinity, site), site);
+  const Value flat = logical_and(no_b, logical_not(tame, site), site);
+  const Value base = select(flat, 1, a, site);
+  const Value exponent = select(flat, 1, sub(b, 1, site), site);
+  const Value product = mul(b, pow(base, exponent, site), site);
+  // Adding 0 makes 0 of the -0 that a negative a gives with b = 0.
+  return select(flat, 0, select(no_b, add(product, 0, site), product, site), site);
+}
+
+// The slope and a^b * log(a), which is 0 with a = 0: the formula multiplies 0 by infinity there.
 Values pow_gradient(const BuildContext& ctx) {
   const CallSite site = ctx.site;
   const Value &a = ctx.inputs[0], &b = ctx.inputs[1], &g = ctx.output_gradients[0];
-  const Value no_b = equal(b, 0, site), no_a = equal(a, 0, site);
-  const Value exponent = select(no_b, 1, sub(b, 1, site), site);
-  const Value slope = select(no_b, 0, mul(b, pow(a, exponent, site), site), site);
+  const Value slope = pow_slope(a, b, site), no_a = equal(a, 0, site);
   const Value base = select(no_a, 1, a, site);
   const Value growth = select(no_a, 0, mul(ctx.outputs[0], log(base, site), site), site);
   return flows(ctx, mul(g, slope, site), mul(g, growth, site));

@@ -7,6 +7,7 @@
 #include "keel/graph/ir/op_table.h"
 #include "keel/graph/ir/sample.h"
 #include "keel/ops/axes.h"
+#include "keel/ops/axis_to_front.h"
 #include "keel/ops/infer_rules.h"
 #include "keel/ops/reference_copy.h"
 #include "keel/ops/scalar_rules.h"
@@ -85,11 +86,7 @@ Values gradient_gather(const BuildContext& c) {
   const auto rank = static_cast<int64_t>(x.shape().rank());
   const auto index_rank = static_cast<int64_t>(indices.shape().rank());
   // dy with the axes of the indices in front; x's own axis likewise.
-  std::vector<int64_t> to_front;
-  for (int64_t i = 0; i < index_rank; ++i) to_front.push_back(axis + i);
-  for (int64_t i = 0; i < rank - 1 + index_rank; ++i) {
-    if (i < axis || i >= axis + index_rank) to_front.push_back(i);
-  }
+  const auto to_front = axes_to_front(axis, index_rank, rank - 1 + index_rank);
   Shape rows{x.shape()[static_cast<size_t>(axis)]};
   for (int64_t i = 0; i < rank; ++i) {
     if (i != axis) rows.push_back(x.shape()[static_cast<size_t>(i)]);
@@ -99,11 +96,7 @@ Values gradient_gather(const BuildContext& c) {
   if (axis != 0) dy = transpose(dy, to_front, c.site);
   const Value dx = scatter_add(zeros, indices, dy, c.site);
   if (axis == 0) return {dx, Value()};
-  std::vector<int64_t> back(static_cast<size_t>(rank));
-  for (int64_t i = 0; i < rank; ++i) {
-    back[static_cast<size_t>(i)] = i == axis ? 0 : (i < axis ? i + 1 : i);
-  }
-  return {transpose(dx, back, c.site), Value()};
+  return {transpose(dx, axis_from_front(axis, rank), c.site), Value()};
 }
 
 Sample sample_gather(SampleSource& source) {

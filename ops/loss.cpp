@@ -15,6 +15,7 @@
 #include "keel/ops/reduce.h"
 #include "keel/ops/reference_loops.h"
 #include "keel/ops/shape.h"
+#include "keel/ops/wide_floats.h"
 
 namespace keel {
 namespace {
@@ -313,15 +314,6 @@ void reference_cross_entropy_grad(const ReferenceContext& c) {
   });
 }
 
-// Losses and their gradients are computed in f32 at least, and rounded once.
-Value widened(const BuildContext& c, size_t input) {
-  const Value& x = c.inputs[input];
-  return cast(x, x.dtype() == f64 ? f64 : f32, c.site);
-}
-Value narrowed(const BuildContext& c, const Value& x) {
-  return cast(x, c.inputs[0].dtype(), c.site);
-}
-
 // Returns the smoothed targets as [batch, classes], widened.
 Value dense_targets(const BuildContext& c) {
   const Value logits = c.inputs[0];
@@ -330,7 +322,7 @@ Value dense_targets(const BuildContext& c) {
   const int64_t classes = logits.shape()[1];
   const Value dense = targets_are_ids(targets.type())
                           ? one_hot(targets, classes, logits.dtype() == f64 ? f64 : f32, c.site)
-                          : widened(c, 1);
+                          : widened(c.inputs[1], c.site);
   if (smoothing == 0) return dense;
   const Operand rest(smoothing / static_cast<double>(classes), c.site);
   return add(mul(dense, Operand(1 - smoothing, c.site), c.site), rest, c.site);
@@ -347,7 +339,7 @@ Value scale_by_total(Value x, Value total, CallSite site) {
 }
 
 Values decompose_cross_entropy(const BuildContext& c) {
-  const Value log_probability = log_softmax(widened(c, 0), -1, c.site);
+  const Value log_probability = log_softmax(widened(c.inputs[0], c.site), -1, c.site);
   const Value target = dense_targets(c);
   const Value zero = c.graph.constant(Tensor::full(target.dtype(), {}, 0), c.site);
   const Value weighted = mul(target, log_probability, c.site);
@@ -357,8 +349,8 @@ Values decompose_cross_entropy(const BuildContext& c) {
 
 Values decompose_cross_entropy_grad(const BuildContext& c) {
   const Value probability =
-      scale_by_total(softmax(widened(c, 0), -1, c.site), target_total(c), c.site);
-  const Value upstream = expand_dims(widened(c, 2), {1}, c.site);
+      scale_by_total(softmax(widened(c.inputs[0], c.site), -1, c.site), target_total(c), c.site);
+  const Value upstream = expand_dims(widened(c.inputs[2], c.site), {1}, c.site);
   return {narrowed(c, mul(sub(probability, dense_targets(c), c.site), upstream, c.site))};
 }
 
@@ -368,7 +360,7 @@ Values gradient_cross_entropy(const BuildContext& c) {
   const Value logits_gradient =
       softmax_cross_entropy_grad(c.inputs[0], c.inputs[1], dy, options, c.site);
   if (targets_are_ids(c.inputs[1].type())) return {logits_gradient, Value()};
-  const Value log_probability = log_softmax(widened(c, 0), -1, c.site);
+  const Value log_probability = log_softmax(widened(c.inputs[0], c.site), -1, c.site);
   const Value upstream = cast(dy, log_probability.dtype(), c.site);
   const Value scaled =
       mul(expand_dims(upstream, {1}, c.site), Operand(options.label_smoothing - 1, c.site), c.site);
@@ -378,8 +370,8 @@ Values gradient_cross_entropy(const BuildContext& c) {
 // Differentiates g = (p * total - target) * u with p = softmax(logits), given dg.
 Values gradient_cross_entropy_grad(const BuildContext& c) {
   const CallSite site = c.site;
-  const Value upstream = expand_dims(widened(c, 2), {1}, site);
-  const Value p = softmax(widened(c, 0), -1, site);
+  const Value upstream = expand_dims(widened(c.inputs[2], c.site), {1}, site);
+  const Value p = softmax(widened(c.inputs[0], c.site), -1, site);
   const Value dg = cast(c.output_gradients[0], p.dtype(), site);
   const Value total = target_total(c);
   const Value slope = sub(scale_by_total(p, total, site), dense_targets(c), site);

@@ -14,6 +14,7 @@
 #include "keel/ops/norm_epsilon.h"
 #include "keel/ops/reduce.h"
 #include "keel/ops/reference_loops.h"
+#include "keel/ops/wide_floats.h"
 
 namespace keel {
 
@@ -103,10 +104,6 @@ Rows rms_rows(const BuildContext& c) {
   const Value x = widened_for_norm(c.inputs[0], c.site);
   const Value squares = mean(square(x, c.site), {-1}, true, c.site);
   return {x, rsqrt(add(squares, c.as<NormOptions>().epsilon, c.site), c.site)};
-}
-
-Value narrowed(const BuildContext& c, const Value& value) {
-  return cast(Operand(value, c.site), c.inputs[0].dtype(), c.site);
 }
 
 Values decompose_norm(const BuildContext& c, const Rows& rows) {

@@ -16,6 +16,7 @@
 #include "keel/ops/pool.h"
 #include "keel/ops/reference_loops.h"
 #include "keel/ops/shape.h"
+#include "keel/ops/wide_floats.h"
 #include "keel/ops/window_taps.h"
 
 namespace keel {
@@ -143,11 +144,6 @@ inline void require_results_shape(const InferContext& c, size_t input, const Sha
 }
 
 // ---- graphs of the windows' taps
-
-// Sums of 16-bit floats are kept in f32.
-inline Value widened(const Value& value, CallSite site) {
-  return size_of(value.dtype()) == 2 ? cast(value, f32, site) : value;
-}
 
 // One axis after the other, so that a window costs height + width slices, not height * width.
 template <class Join>

@@ -18,6 +18,7 @@
 #include "keel/ops/shape.h"
 #include "keel/ops/sort.h"
 #include "keel/ops/sums/part_sums.h"
+#include "keel/ops/wide_floats.h"
 
 namespace keel {
 
@@ -184,15 +185,6 @@ Value kept(const BuildContext& ctx, const Value& result) {
   return result.shape() == with_ones ? result : reshape(result, with_ones, ctx.site);
 }
 
-// Counts and sums of 16-bit floats would overflow or lose digits in their own dtype.
-Value widened(const BuildContext& ctx, const Value& value) {
-  const bool narrow = value.dtype() == f16 || value.dtype() == bf16;
-  return narrow ? cast(value, f32, ctx.site) : value;
-}
-Value narrowed(const BuildContext& ctx, const Value& value) {
-  return cast(value, ctx.inputs[0].dtype(), ctx.site);
-}
-
 // Returns how many elements make one result.
 double reduced_count(const BuildContext& ctx) {
   const Shape& shape = ctx.inputs[0].shape();
@@ -208,20 +200,20 @@ Values sum_gradient(const BuildContext& ctx) {
 }
 
 Values mean_gradient(const BuildContext& ctx) {
-  const Value share = div(widened(ctx, ctx.output_gradients[0]), reduced_count(ctx), ctx.site);
+  const Value share = div(widened(ctx.output_gradients[0], ctx.site), reduced_count(ctx), ctx.site);
   return {broadcast_to(kept(ctx, narrowed(ctx, share)), ctx.inputs[0].shape(), ctx.site)};
 }
 
 Values decompose_mean(const BuildContext& ctx) {
   const auto& a = ctx.as<ReduceAttributes>();
-  const Value total = sum(widened(ctx, ctx.inputs[0]), a.axes, a.keepdims, ctx.site);
+  const Value total = sum(widened(ctx.inputs[0], ctx.site), a.axes, a.keepdims, ctx.site);
   return {narrowed(ctx, div(total, reduced_count(ctx), ctx.site))};
 }
 
 Values extremum_gradient(const BuildContext& ctx) {
   const CallSite site = ctx.site;
   const Value wins = equal(ctx.inputs[0], kept(ctx, ctx.outputs[0]), site);
-  const Value g = widened(ctx, kept(ctx, ctx.output_gradients[0]));
+  const Value g = widened(kept(ctx, ctx.output_gradients[0]), ctx.site);
   const Value winners =
       sum(cast(wins, g.dtype(), site), ctx.as<ReduceAttributes>().axes, true, site);
   return {select(wins, narrowed(ctx, div(g, winners, site)), 0, site)};
@@ -246,7 +238,7 @@ Values prod_gradient(const BuildContext& ctx) {
   for (size_t i = 0; i < shape.rank(); ++i)
     if (reduced[i]) axes.push_back(static_cast<int64_t>(i));
   if (axes.empty()) return {ctx.output_gradients[0]};
-  const Value x = widened(ctx, ctx.inputs[0]);
+  const Value x = widened(ctx.inputs[0], ctx.site);
   // A quotient is as good as the whole product, which may have left the range or its digits.
   const Value whole = prod(x, axes, true, site), size = abs(whole, site);
   const double least = x.dtype() == f64 ? 1e-290 : 1e-30, most = x.dtype() == f64 ? 1e300 : 1e38;
@@ -257,7 +249,7 @@ Values prod_gradient(const BuildContext& ctx) {
   const Value others_zero = greater(sub(sum(zeros, axes, true, site), zeros, site), 0, site);
   const Value product = select(others_zero, 0, product_of_others(x, axes, site), site);
   const Value others = select(divides, quotient, product, site);
-  return {narrowed(ctx, mul(widened(ctx, kept(ctx, ctx.output_gradients[0])), others, site))};
+  return {narrowed(ctx, mul(widened(kept(ctx, ctx.output_gradients[0]), ctx.site), others, site))};
 }
 
 // exp(x) of a logsumexp, shifted so that the largest is 1.
@@ -265,7 +257,7 @@ struct ShiftedExponentials {
   explicit ShiftedExponentials(const BuildContext& ctx) {
     const CallSite site = ctx.site;
     const auto& axes = ctx.as<ReduceAttributes>().axes;
-    const Value x = widened(ctx, ctx.inputs[0]);
+    const Value x = widened(ctx.inputs[0], ctx.site);
     const Value largest = max(x, axes, true, site);
     // False for infinities, as in the reference, and for NaN, which x itself then carries on.
     const Value finite = equal(sub(largest, largest, site), 0, site);
@@ -281,7 +273,7 @@ struct ShiftedExponentials {
 Values logsumexp_gradient(const BuildContext& ctx) {
   const CallSite site = ctx.site;
   const ShiftedExponentials e(ctx);
-  const Value dy = widened(ctx, kept(ctx, ctx.output_gradients[0]));
+  const Value dy = widened(kept(ctx, ctx.output_gradients[0]), ctx.site);
   return {narrowed(ctx, mul(dy, div(e.each, e.total, site), site))};
 }
 

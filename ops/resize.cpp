@@ -10,11 +10,13 @@
 #include "keel/graph/ir/graph.h"
 #include "keel/graph/ir/op_table.h"
 #include "keel/graph/ir/sample.h"
+#include "keel/ops/axis_to_front.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/gather.h"
 #include "keel/ops/infer_rules.h"
 #include "keel/ops/reference_loops.h"
 #include "keel/ops/shape.h"
+#include "keel/ops/wide_floats.h"
 #include "keel/ops/window_rules.h"
 
 namespace keel {
@@ -206,11 +208,6 @@ bool has_shares(const AxisSources& sources) {
   return std::any_of(sources.share.begin(), sources.share.end(), [](double s) { return s != 0; });
 }
 
-// 16-bit floats are computed in f32.
-Value widened(const Value& value, CallSite site) {
-  return size_of(value.dtype()) == 2 && is_float(value.dtype()) ? cast(value, f32, site) : value;
-}
-
 Value resize_axis(const BuildContext& c, const Value& x, const AxisSources& sources, size_t axis) {
   const CallSite site = c.site;
   const auto along = static_cast<int64_t>(axis);
@@ -242,13 +239,7 @@ Values decompose_resize(const BuildContext& c) {
 Value resize_axis_back(const BuildContext& c, const Value& dy, const AxisSources& sources,
                        size_t axis, int64_t in) {
   const CallSite site = c.site;
-  std::vector<int64_t> to_front{static_cast<int64_t>(axis)};
-  std::vector<int64_t> back(4, 0);
-  for (size_t i = 0; i < 4; ++i) {
-    if (i == axis) continue;
-    back[i] = static_cast<int64_t>(to_front.size());
-    to_front.push_back(static_cast<int64_t>(i));
-  }
+  const std::vector<int64_t> to_front = axes_to_front(static_cast<int64_t>(axis), 1, 4);
   const auto added = [&](const Value& sum, const std::vector<int64_t>& indices, const Value& rows) {
     return scatter_add(sum, index_constant(c, indices), transpose(rows, to_front, site), site);
   };
@@ -262,7 +253,7 @@ Value resize_axis_back(const BuildContext& c, const Value& dy, const AxisSources
   } else {
     dx = added(dx, sources.first, dy);
   }
-  return transpose(dx, back, site);
+  return transpose(dx, axis_from_front(static_cast<int64_t>(axis), 4), site);
 }
 
 Values decompose_resize_gradient(const BuildContext& c) {

@@ -14,6 +14,7 @@
 #include "keel/ops/reference_loops.h"
 #include "keel/ops/scalar_rules.h"
 #include "keel/ops/slice.h"
+#include "keel/ops/wide_floats.h"
 
 namespace keel {
 namespace {
@@ -94,18 +95,10 @@ class Rounds {
   int64_t count_ = 0;
 };
 
-Value widened(const BuildContext& c, const Value& x) {
-  const bool narrow = x.dtype() == f16 || x.dtype() == bf16;
-  return narrow ? cast(Operand(x, c.site), f32, c.site) : x;
-}
-Value narrowed(const BuildContext& c, const Value& x) {
-  return cast(Operand(x, c.site), c.inputs[0].dtype(), c.site);
-}
-
 // Returns the value before each round, and behind them the result.
 Values rounds_of(const BuildContext& c, const Rounds& rounds,
                  Value (*combine)(Operand, Operand, CallSite)) {
-  Value x = widened(c, c.inputs[0]);
+  Value x = widened(c.inputs[0], c.site);
   if (rounds.exclusive()) x = rounds.later(x, 1);
   Values values{x};
   for (const int64_t by : rounds.distances()) {
@@ -133,7 +126,7 @@ Values gradient_cumprod(const BuildContext& c) {
   const Rounds rounds(c, 1);
   const Values values = rounds_of(c, rounds, mul);
   const std::vector<int64_t> distances = rounds.distances();
-  Value flow = widened(c, c.output_gradients[0]);
+  Value flow = widened(c.output_gradients[0], c.site);
   for (size_t i = distances.size(); i-- > 0;) {
     const Value& before = values[i];
     const Value to_later = rounds.earlier(mul(flow, before, c.site), distances[i]);

@@ -13,6 +13,7 @@
 #include "keel/ops/reduce.h"
 #include "keel/ops/reference_loops.h"
 #include "keel/ops/shape.h"
+#include "keel/ops/wide_floats.h"
 
 namespace keel {
 namespace {
@@ -63,16 +64,11 @@ void reference_variance(const ReferenceContext& c, Finish finish) {
   }
 }
 
-// Computed in f32 at least.
-Value widened(const BuildContext& c, const Value& value) {
-  return cast(Operand(value, c.site), value.dtype() == f64 ? f64 : f32, c.site);
-}
-
 // x - mean(x), widened. Of elements that are far from 0 the mean may be off by more than they are
 // apart, so the distances are centred once more: their own mean is small, and so is its error.
 Value distances(const BuildContext& c) {
   const auto& axes = c.as<VarianceAttributes>().axes;
-  const Value x = widened(c, c.inputs[0]);
+  const Value x = widened(c.inputs[0], c.site);
   const Value first = sub(x, mean(x, axes, true, c.site), c.site);
   return sub(first, mean(first, axes, true, c.site), c.site);
 }
@@ -81,17 +77,13 @@ Value distances(const BuildContext& c) {
 Value kept(const BuildContext& c, const Value& result) {
   const Shape& shape = c.inputs[0].shape();
   const Shape ones = reduced_shape(shape, reduced_of(c.as<VarianceAttributes>(), shape), true);
-  return widened(c, result.shape() == ones ? result : reshape(result, ones, c.site));
+  return widened(result.shape() == ones ? result : reshape(result, ones, c.site), c.site);
 }
 
 Value variance_of(const BuildContext& c) {
   const auto& a = c.as<VarianceAttributes>();
   const Value squares = sum(square(distances(c), c.site), a.axes, a.keepdims, c.site);
   return div(squares, divisor(a, c.inputs[0].shape()), c.site);
-}
-
-Value narrowed(const BuildContext& c, const Value& value) {
-  return cast(Operand(value, c.site), c.inputs[0].dtype(), c.site);
 }
 
 // d var / d x = 2 (x - mean) / n: what the mean moves by cancels out.

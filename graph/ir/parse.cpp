@@ -251,7 +251,10 @@ class Parser {
       const Token at = lexer_.take();
       checked(at, [&] { graph.order_inputs(references(scope)); });
     }
-    if (lexer_.accept("outputs")) graph.set_outputs(references(scope));
+    if (lexer_.next_is("outputs")) {
+      const Token at = lexer_.take();
+      checked(at, [&] { graph.set_outputs(references(scope), CallSite()); });
+    }
     if (lexer_.accept("updates")) {
       list([&] {
         const Value state = reference(scope);

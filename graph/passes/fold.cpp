@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,6 +22,9 @@ namespace {
 // as weights of another layout are, would otherwise be turned in each run.
 constexpr size_t kMostFoldedBytes = size_t{1} << 20, kMostTurnedBytes = size_t{256} << 20;
 
+// Multiply-adds of a product that is evaluated: the references' plain loops take 0.1 s for them.
+constexpr double kMostMultiplyAdds = 1e7;
+
 constexpr uint32_t kNeverFolded = kNoFold | kEffect | kRandom | kControl | kSource;
 
 const Tensor* constant_of(const Value& v) {
@@ -35,6 +39,14 @@ bool is_exact(const Node& node) {
   return std::none_of(node.types().begin(), node.types().end(), rounds) &&
          std::none_of(node.inputs().begin(), node.inputs().end(),
                       [&](const Value& v) { return rounds(v.type()); });
+}
+
+// Returns how many multiply-adds a product of matrices takes, m * k * n. It is an estimate where
+// these lie in batches, and for convolutions, whose windows share elements.
+double multiply_adds(std::span<const Tensor> operands, const Shape& result) {
+  double squared = static_cast<double>(result.num_elements());
+  for (const Tensor& t : operands) squared *= static_cast<double>(t.num_elements());
+  return std::sqrt(squared);
 }
 
 // Returns whether some element is infinite in f16.
@@ -125,6 +137,8 @@ class Folder {
       if (!type.shape.known() || size_of(type.dtype) == 0) return false;
       if (type.shape.num_bytes(type.dtype) > most) return false;
     }
+    if (node.has(kProduct) && multiply_adds(arguments, node.type().shape) > kMostMultiplyAdds)
+      return false;
     std::vector<Tensor> results;
     for (const Type& type : node.types()) results.emplace_back(type.dtype, type.shape);
     try {

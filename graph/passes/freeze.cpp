@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "keel/core/base/error.h"
+#include "keel/graph/ir/emit.h"
 #include "keel/graph/ir/label.h"
 #include "keel/graph/ir/rewriter.h"
 #include "keel/graph/ir/scopes.h"
@@ -53,10 +54,8 @@ class Freezing {
     for (const Node& node : from_.nodes())
       if (needed_[node.id()]) copy(node);
     Values fresh;
-    for (const auto& [name, value] : outputs_) {
-      fresh.push_back(rewriter_(value));
-      name_output(fresh.back().node(), name);
-    }
+    for (const auto& [name, value] : outputs_)
+      fresh.push_back(named_output(rewriter_(value), name));
     to_->set_outputs(fresh, site_);
     return std::move(to_);
   }
@@ -68,6 +67,7 @@ class Freezing {
     for (const auto& [name, value] : outputs_) {
       from_.require_own(value, "freeze", "outputs", site_);
       require_label_text(name, "freeze", "outputs", site_);
+      if (name.empty()) refuse("outputs", "a name for each", "an empty one");
       if (!names_.insert(name).second) refuse("outputs", "different names", "'" + name + "' twice");
     }
   }
@@ -144,8 +144,19 @@ class Freezing {
                     to_->input(names.at(i), types[i].dtype, types[i].shape, node.site()));
   }
 
-  void name_output(const Node& node, const std::string& name_wanted) {
-    if (!node.is(OpRole::kInput)) name(node, name_wanted);
+  // Returns the value that is found by the name: this one, or what shows it and has a node of its
+  // own, since a node has one name, which finds its first result, and inputs keep theirs.
+  Value named_output(const Value& value, const std::string& name_wanted) {
+    const Value input = to_->find_input(name_wanted);
+    if (input.valid() && input == value) return value;
+    if (input.valid())
+      refuse("outputs", "a name other than those of the inputs that are reached",
+             "'" + name_wanted + "'");
+    const bool apart = value.node().is(OpRole::kInput) || value.output() != 0 ||
+                       !named_.insert(value.node_id()).second;
+    const Value output = apart ? emit("stop_gradient", {value}, site_) : value;
+    name(output.node(), name_wanted);
+    return output;
   }
 
   void name(const Node& node, const std::string& name_wanted) {
@@ -168,6 +179,7 @@ class Freezing {
   std::unique_ptr<Graph> to_;
   Rewriter rewriter_;
   std::set<std::string> names_;
+  std::set<uint32_t> named_;  // nodes of the new graph that have an output's name
   std::vector<bool> needed_;
 };
 

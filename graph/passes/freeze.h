@@ -30,10 +30,13 @@ inline constexpr const char* kExactFold = "exact";
 // Returns what the named `outputs` of a root graph need: states as constants with the values of
 // `weights` by their names, the fields of a queue as inputs of theirs, the inputs that are reached.
 // Updates stay behind, those that layers attached too. Weights that no output needs are left aside.
+// Each name finds its output in the new graph; where the value's node cannot have it, as that of a
+// second result, a node stop_gradient shows the value.
 // Throws Error, and lists all of them,
 //  - for states without a weight, and for weights of another dtype or shape,
 //  - for random ops, such as the dropout of a training: give the outputs of evaluation,
-// and where no output is given, for a name that comes twice, and for values of another graph.
+// and where no output is given, for a name that is empty, comes twice or is that of another input
+// which is reached, and for values of another graph.
 KEEL_API std::unique_ptr<Graph> freeze(const Graph& graph,
                                        const std::map<std::string, Tensor>& weights,
                                        const std::vector<std::pair<std::string, Value>>& outputs,

@@ -13,6 +13,12 @@ namespace {
 
 // Nodes between a product and what its rows read: a handful where a loss is a mean.
 constexpr size_t kMostSeen = 500;
+// Siblings of one reduction that the backend declines before the others are left alone. Mostly it
+// declines how many there are, and a group only grows; a few may have a reason of their own. Asking
+// for all would take time with the square of how many reductions read one value.
+constexpr size_t kMostDeclined = 4;
+// Siblings of one reduction of which the report says that they cannot be computed where it is.
+constexpr size_t kMostTold = 4;
 
 template <class List, class T>
 bool holds(const List& list, const T& item) {
@@ -256,12 +262,26 @@ void AnchorGroups::find_siblings() {
         if (joins) found.insert(reduction);
       }
     }
-    for (const uint32_t reduction : found) {
-      const Sibling sibling{reduction, prologues.at(reduction)};
-      if (can_follow(first, sibling)) join({first, prologue}, sibling);
-    }
+    join_all({first, prologue}, found, prologues);
   }
   std::erase_if(reductions_, [&](uint32_t reduction) { return group_of_[reduction] != kNone; });
+}
+
+// Joins those of the reductions that were found which can be computed where the first is.
+void AnchorGroups::join_all(const Sibling& first, const std::set<uint32_t>& found,
+                            const std::unordered_map<uint32_t, uint32_t>& prologues) {
+  size_t declined = 0, told = 0;
+  for (const uint32_t reduction : found) {
+    const Sibling sibling{reduction, prologues.at(reduction)};
+    if (const Node* between = node_between(first.reduction, sibling)) {
+      if (++told <= kMostTold) {
+        tell(anchor(first.reduction), anchor(reduction),
+             "they are siblings, but " + described(*between) + " comes between them");
+      }
+    } else if (!join(first, sibling) && ++declined == kMostDeclined) {
+      return;
+    }
+  }
 }
 
 // Returns what a reduction and its prologue read that has as many elements as it reduces.
@@ -278,33 +298,31 @@ Values AnchorGroups::wide_values(uint32_t reduction, uint32_t prologue) const {
   return wide;
 }
 
-// Returns whether all that a reduction and its prologue read is there when `first` is computed. So
-// joined reductions follow from units with smaller numbers than the first has, and what reads them
-// has larger ones: in the order of these numbers nothing waits in a circle. That holds beside
-// products with an epilogue, which alone uses their result: these count as their epilogue.
-bool AnchorGroups::can_follow(uint32_t first, const Sibling& sibling) const {
+// Returns what a reduction or its prologue reads that is not there yet when `first` is computed;
+// null where all is there, as it is for those that are joined. So joined reductions follow from
+// units with smaller numbers than the first has, and what reads them has larger ones: in the order
+// of these numbers nothing waits in a circle. That holds beside products with an epilogue, which
+// alone uses their result: these count as their epilogue.
+const Node* AnchorGroups::node_between(uint32_t first, const Sibling& sibling) const {
   const uint32_t reader = sibling.prologue == kNone ? sibling.reduction : sibling.prologue;
   for (const uint32_t id : units_.nodes(reader)) {
     for (const Value& v : units_.graph().node(id).inputs()) {
       const uint32_t unit = units_.of(v);
-      if (unit == kNone || unit == reader || unit < first) continue;
-      tell(anchor(first), anchor(sibling.reduction),
-           "they are siblings, but " + described(v.node()) + " comes between them");
-      return false;
+      if (unit != kNone && unit != reader && unit >= first) return &v.node();
     }
   }
-  return true;
+  return nullptr;
 }
 
-// Takes a reduction into the group of the first one, as far as the backend does.
-void AnchorGroups::join(const Sibling& first, const Sibling& sibling) {
+// Takes a reduction into the group of the first one. Returns false where the backend declines that.
+bool AnchorGroups::join(const Sibling& first, const Sibling& sibling) {
   const uint32_t group = first.reduction;
   groups_[group].prologue = first.prologue;
   groups_[group].siblings.push_back(sibling);
   const Support support = ask(group);
   if (support.supported) {
     for (const uint32_t unit : units(group)) group_of_[unit] = group;
-    return;
+    return true;
   }
   tell(anchor(group), anchor(sibling.reduction), "the backend declines: " + support.reason);
   groups_[group].siblings.pop_back();
@@ -312,6 +330,7 @@ void AnchorGroups::join(const Sibling& first, const Sibling& sibling) {
     groups_.erase(group);
   else
     ask(group);  // which was accepted
+  return false;
 }
 
 // ---- how products load their operands

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -95,8 +96,10 @@ class AnchorGroups {
 
   void find_siblings();
   Values wide_values(uint32_t reduction, uint32_t prologue) const;
-  bool can_follow(uint32_t first, const Sibling& sibling) const;
-  void join(const Sibling& first, const Sibling& sibling);
+  void join_all(const Sibling& first, const std::set<uint32_t>& found,
+                const std::unordered_map<uint32_t, uint32_t>& prologues);
+  const Node* node_between(uint32_t first, const Sibling& sibling) const;
+  bool join(const Sibling& first, const Sibling& sibling);
 
   void find_loads();
   std::optional<Load> load_of(const Value& v) const;

@@ -1,5 +1,6 @@
 #include "keel/graph/precision/apply_precision.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <unordered_map>
@@ -47,14 +48,10 @@ class PrecisionPass {
 
   void report_unused() const {
     if (report_ == nullptr || !mode_.low) return;
-    for (const auto& [name, rule] : precision_.dtypes.by_name) {
-      if (!used_.contains(&rule))
-        report_->unused.push_back(rule.where + ": no node is called '" + name + "'");
-    }
-    for (const auto& [op, rule] : precision_.dtypes.by_op) {
-      if (!used_.contains(&rule))
-        report_->unused.push_back(rule.where + ": no node of " + op + " is left for it");
-    }
+    for (const auto& [name, rule] : precision_.dtypes.by_name)
+      tell_unused(rule, "no node is called '" + name + "'");
+    for (const auto& [op, rule] : precision_.dtypes.by_op)
+      tell_unused(rule, "no node of " + op + " is left for it");
   }
 
  private:
@@ -78,44 +75,70 @@ class PrecisionPass {
     std::string inside;
   };
 
+  void tell_unused(const DtypeRule& rule, const std::string& without_node) const {
+    if (used_.contains(&rule)) return;
+    const auto kept = kept_.find(&rule);
+    report_->unused.push_back(rule.where + ": " +
+                              (kept == kept_.end() ? without_node : kept->second));
+  }
+
+  // Remembers a node that a rule of customised dtypes would have changed, and why it does not.
+  void keep(const Node& node, const std::string& why) {
+    const DtypeRule* rule = mode_.low ? precision_.dtypes.find(node) : nullptr;
+    if (rule == nullptr) return;
+    const std::string line = node.site().known() ? ", " + to_string(node.site()) : "";
+    kept_.try_emplace(rule, "'" + full_name(node) + "' keeps its dtypes: " + why + line);
+  }
+
   void visit(const Node& node, Copy& copy) {
     const LabelScope label(copy.to, node);
     if (is_outside_precision(node) || !has_scaled_float(node)) {
+      keep(node, is_outside_precision(node)
+                     ? "no precision changes those of " + node.op_name()
+                     : "none of its operands and results is f32, f16 or bf16");
       copy.rewriter.clone(node, all_full(node, copy), node.attributes(), copied_bodies(node));
       return;
     }
     const FormChoice choice = choose_form(node, precision_, supports_, reads_low(node, copy));
     if (choice.dtypes != nullptr) used_.insert(choice.dtypes);
+    if (keeps_dtype(node)) keep(node, "it is built in a KeepDtypeScope");
     const Node& made = add(node, choice.form, copy);
     if (report_ == nullptr) return;
     report_->decisions.push_back({node.op_name(), full_name(node), node.site(),
                                   reported_dtype(made), choice.rule, copy.inside});
   }
 
-  // Says whether a constant is one number that is infinite in the dtype only, as the count of many
-  // elements in f16.
-  static bool is_beyond(DType dtype, const Value& constant) {
-    const Tensor& t = constant.node().as<ConstantAttributes>().value;
-    if (t.num_elements() != 1 || !std::isfinite(t.at(0))) return false;
-    return !std::isfinite(Tensor::full(dtype, Shape{}, t.at(0)).at(0));
+  // Says whether a number of an f32 constant is infinite in the dtype only, as the count of many
+  // elements in f16. A constant is walked over once, however many nodes read it.
+  bool is_beyond(DType dtype, const Node& constant) {
+    const auto [known, is_new] = beyond_.try_emplace(&constant, false);
+    if (!is_new) return known->second;
+    float largest = 0;
+    for (const float number : constant.as<ConstantAttributes>().value.data<float>()) {
+      if (std::isfinite(number)) largest = std::max(largest, std::fabs(number));
+    }
+    known->second = !std::isfinite(Tensor::full(dtype, Shape{}, largest).at(0));
+    return known->second;
   }
 
   // Says whether a node that follows its operands computes low: one of them is, and the other f32
   // ones are, too, or are constants that the dtype has. A constant that freeze made of a state is
   // taken for the state: a frozen graph has the bits of the one with states.
-  bool reads_low(const Node& node, const Copy& copy) const {
+  bool reads_low(const Node& node, const Copy& copy) {
     if (!mode_.low) return false;
     bool low = false;
+    const auto is_number = [](const Value& v) {
+      return v.node().is(OpRole::kConstant) && !is_marked(v.node(), kFoldAttribute, kExactFold);
+    };
     for (const Value& v : node.inputs()) {
-      if (v.dtype() != f32) continue;
-      if (v.node().is(OpRole::kConstant) && !is_marked(v.node(), kFoldAttribute, kExactFold)) {
-        if (is_beyond(*mode_.low, v)) return false;
-        continue;
-      }
+      if (v.dtype() != f32 || is_number(v)) continue;
       if (copy.rewriter(v).dtype() != *mode_.low) return false;
       low = true;
     }
-    return low;
+    // Last, as a constant may be long.
+    return low && std::none_of(node.inputs().begin(), node.inputs().end(), [&](const Value& v) {
+             return v.dtype() == f32 && is_number(v) && is_beyond(*mode_.low, v.node());
+           });
   }
 
   const Node& add(const Node& node, const NodeForm& form, Copy& copy) {
@@ -167,6 +190,8 @@ class PrecisionPass {
   const SupportsFunction& supports_;
   PrecisionReport* report_;
   std::set<const DtypeRule*> used_;
+  std::unordered_map<const DtypeRule*, std::string> kept_;  // what is told where no node used it
+  std::unordered_map<const Node*, bool> beyond_;            // by constant
 };
 
 void report_kept(const Graph& graph, const std::string& inside, const ResolvedPrecision& precision,

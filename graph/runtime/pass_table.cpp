@@ -173,10 +173,7 @@ std::span<const PassConflict> pass_conflicts() {
   static const std::vector<PassConflict> conflicts = {
       {.off = {"fuse"},
        .also_off = "recompute_cheap",
-       .why = "only fused nodes compute a cheap value again without storing it"},
-      {.off = {"fold", "drop_unread_variables", "cse"},
-       .also_off = "",
-       .why = "no other pass drops nodes that no result needs, so every step computes them"}};
+       .why = "only fused nodes compute a cheap value again without storing it"}};
   return conflicts;
 }
 
@@ -206,11 +203,9 @@ PassSelection select_passes(const std::vector<std::string>& names, CallSite site
     const bool met = std::all_of(conflict.off.begin(), conflict.off.end(),
                                  [&](const std::string& name) { return has(off, name); });
     if (!met || has(off, conflict.also_off)) continue;
-    if (!conflict.also_off.empty()) off.push_back(conflict.also_off);
-    selection.notices.push_back(
-        "without " + list_of(conflict.off) +
-        (conflict.also_off.empty() ? "" : " the pass " + conflict.also_off + " is off, too") +
-        ": " + conflict.why);
+    off.push_back(conflict.also_off);
+    selection.notices.push_back("without " + list_of(conflict.off) + " the pass " +
+                                conflict.also_off + " is off, too: " + conflict.why);
   }
   for (const Pass& pass : kPasses)
     if (has(off, pass.name)) selection.disabled.emplace_back(pass.name);

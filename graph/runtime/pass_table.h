@@ -49,7 +49,7 @@ KEEL_API std::span<const Pass> passes();
 // Says what follows when all passes `off` are switched off.
 struct PassConflict {
   std::vector<std::string> off;
-  std::string also_off;  // a pass that is of no use then and goes off with them; empty: none
+  std::string also_off;  // a pass that is of no use then and goes off with them
   std::string why;
 };
 KEEL_API std::span<const PassConflict> pass_conflicts();

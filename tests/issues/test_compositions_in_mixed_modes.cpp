@@ -1,6 +1,7 @@
 // Under a mixed mode the parts of what is composed of others followed their operands one by one: a
 // mean over 78,400 pixels divided by infinity in f16, and a variance squared what does not fit.
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -80,6 +81,36 @@ TEST_CASE("a number that f16 lacks keeps what it divides in f32") {
                            return Values{matmul(x, w) / 100000.0f * 100000.0f};
                          });
     CHECK(got[0].at(0) == doctest::Approx(8).epsilon(0.01));
+  }
+}
+
+TEST_CASE("a tensor with a number that f16 lacks keeps what it is added to in f32") {
+  // Causal masks, whose far numbers became infinite: the row of nothing else was NaN.
+  Tensor mask(f32, {2, 2}), odd(f32, {2, 2});
+  mask.set(0, -1e9);
+  mask.set(1, -1e9);
+  odd.set(0, std::numeric_limits<double>::infinity());
+  odd.set(1, 1e9);
+  for (const char* where : {"cpu", "npu"}) {
+    CAPTURE(std::string(where));
+    Graph g;
+    const Value x = g.input("x", f32, {2, 2});
+    const Value product = matmul(x, x), far = g.constant(mask);
+    SessionOptions options;
+    options.precision.mode_v2 = "mixed_float16";
+    Session session(g, device(where), options);
+    const Tensor fed = Tensor::of<float>({2, 2}, {1, 2, 3, 4});
+    const auto got = session.run(
+        {softmax(product + far), softmax(2.0f * product + far), product + g.constant(odd)},
+        {{x, fed}});
+    // Beside -1e9 the products 7 and 10 are less than half a step of f32.
+    CHECK(got[0].at(0) == 0.5);
+    CHECK(got[0].at(1) == 0.5);
+    CHECK(got[1].at(0) == 0.5);
+    // 1 / (1 + exp(22 - 15))
+    CHECK(got[0].at(2) == doctest::Approx(0.000911).epsilon(0.02));
+    CHECK(std::isinf(got[2].at(0)));
+    CHECK(got[2].at(1) == doctest::Approx(1e9));
   }
 }
 

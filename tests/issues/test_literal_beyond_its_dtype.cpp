@@ -129,6 +129,24 @@ TEST_CASE("iota refuses a float dtype that does not hold each of its numbers") {
   for (int64_t i = 0; i < 257; ++i) CHECK(brains.at(i) == static_cast<double>(i));
 }
 
+TEST_CASE("a scale of attention that the dtype of the scores does not hold is an error") {
+  // 1e39 became infinite in f32, and 0 * infinity NaN.
+  const auto refusal = [](DType dtype, double scale) {
+    Graph g;
+    const Value q = g.input("q", dtype, {2, 2});
+    return error_of([&] { attention(q, q, q, {.scale = scale}); });
+  };
+  for (const DType dtype : {f32, f16, bf16}) {
+    const std::string error = refusal(dtype, 1e39);
+    CAPTURE(error);
+    CHECK(contains(error, "attention: scale: expected a finite number that fits f32, got 1e+39"));
+    CHECK(contains(error, "test_literal_beyond_its_dtype.cpp:"));
+    CHECK(refusal(dtype, 1e38).empty());
+  }
+  CHECK(refusal(f64, 1e39).empty());
+  CHECK(contains(refusal(f64, std::numeric_limits<double>::infinity()), "fits f64, got inf"));
+}
+
 TEST_SUITE_END();
 
 }  // namespace keel

@@ -68,9 +68,8 @@ void print_passes(bool as_json) {
   }
   std::cout << "\nwhat follows when passes are switched off:\n";
   for (const keel::PassConflict& conflict : keel::pass_conflicts()) {
-    std::cout << fmt::format(
-        "  {}: {}{}\n", joined(conflict.off),
-        conflict.also_off.empty() ? "" : conflict.also_off + " is off, too: ", conflict.why);
+    std::cout << fmt::format("  {}: {} is off, too: {}\n", joined(conflict.off), conflict.also_off,
+                             conflict.why);
   }
 }
 

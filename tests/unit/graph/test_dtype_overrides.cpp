@@ -5,6 +5,7 @@
 
 #include "keel/graph/ir/verify.h"
 #include "keel/graph/precision/apply_precision.h"
+#include "keel/graph/precision/keep_dtype.h"
 #include "keel/graph/runtime/session.h"
 #include "keel/ops/ops.h"
 
@@ -113,6 +114,32 @@ TEST_CASE("customize_dtypes: a rule that names nothing is reported") {
       applied(g, "allow_fp32_to_fp16", "tail/matmul::InputDtype:f16,f16,OutputDtype:f16");
   REQUIRE(none.report.unused.size() == 1);
   CHECK(none.report.unused[0] == "dtypes.cfg:1: no node is called 'tail/matmul'");
+}
+
+TEST_CASE("customize_dtypes: a rule for a node that keeps its dtypes is not called misspelt") {
+  Graph g;
+  const Value x = g.input("x", f32, {2, 2});
+  Value y;
+  {
+    const KeepDtypeScope keep(g);
+    y = named(matmul(x, x), "y");
+  }
+  const Value n = named(sum(g.input("n", i32, {3})), "n_sum");
+  g.set_outputs({y, n});
+  const auto unused = [&](const std::string& rule) {
+    const Applied kept = applied(g, "allow_fp32_to_fp16", rule);
+    REQUIRE(kept.report.unused.size() == 1);
+    return kept.report.unused[0];
+  };
+  const std::string by_name = unused("y::InputDtype:f16,f16,OutputDtype:f32");
+  CAPTURE(by_name);
+  CHECK(
+      by_name.starts_with("dtypes.cfg:1: 'y' keeps its dtypes: it is built in a KeepDtypeScope, "));
+  CHECK(contains(by_name, "test_dtype_overrides.cpp:"));
+  CHECK(contains(unused("OpType::matmul::InputDtype:f16,f16,OutputDtype:f32"),
+                 "dtypes.cfg:1: 'y' keeps its dtypes: it is built in a KeepDtypeScope"));
+  CHECK(contains(unused("n_sum::InputDtype:f16,OutputDtype:f16"), "'n_sum' keeps its dtypes: "));
+  CHECK(unused("z::InputDtype:f16,OutputDtype:f16") == "dtypes.cfg:1: no node is called 'z'");
 }
 
 TEST_CASE("customize_dtypes: rules that do not fit their node are errors with its line") {

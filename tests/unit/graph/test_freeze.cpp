@@ -1,5 +1,6 @@
 // freeze: a graph with its weights as constants, against the session that evaluates the same
 // weights as states.
+#include <functional>
 #include <memory>
 
 #include <doctest/doctest.h>
@@ -231,6 +232,53 @@ TEST_CASE("outputs of a frozen graph have their names to themselves") {
   CHECK(frozen->find("logits") == outputs[1]);
   CHECK(outputs[2] == frozen->find_input("x"));
   CHECK(print_graph(*parse_graph(print_graph(*frozen))) == print_graph(*frozen));
+}
+
+TEST_CASE("each name of a frozen graph finds its output") {
+  Graph g;
+  const Value x = g.input("x", f32, {-1, 4});
+  const Value y = relu(x);
+  const Values halves = split(x, 2, 1);
+  const std::vector<std::pair<std::string, Value>> outputs = {
+      {"second", halves[1]}, {"first", halves[0]}, {"a", y}, {"b", y}, {"same", x}, {"x", x}};
+  const auto frozen = freeze(g, {}, outputs);
+  const std::string text = print_graph(*frozen);
+  const Tensor fed = Tensor::of<float>({1, 4}, {-1, 2, 3, 4});
+  const std::vector<std::vector<double>> expected = {{3, 4},       {-1, 2},       {0, 2, 3, 4},
+                                                     {0, 2, 3, 4}, {-1, 2, 3, 4}, {-1, 2, 3, 4}};
+  const auto check = [&](Graph& graph, const std::function<Value(const std::string&)>& find) {
+    Session session(graph, device("cpu"));
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      CAPTURE(outputs[i].first);
+      const Value found = find(outputs[i].first);
+      REQUIRE(found.valid());
+      const Tensor got = session.run(found, {{graph.inputs()[0], fed}});
+      REQUIRE(got.num_elements() == static_cast<int64_t>(expected[i].size()));
+      for (size_t k = 0; k < expected[i].size(); ++k)
+        CHECK(got.at(static_cast<int64_t>(k)) == expected[i][k]);
+    }
+  };
+  for (const bool parsed : {false, true}) {
+    CAPTURE(parsed);
+    const auto graph = parsed ? parse_graph(text) : freeze(g, {}, outputs);
+    for (size_t i = 0; i < outputs.size(); ++i)
+      CHECK(graph->find(outputs[i].first) == graph->outputs()[i]);
+    check(*graph, [&](const std::string& name) { return graph->find(name); });
+  }
+  const keel_test::TempFolder folder;
+  const Values all(frozen->outputs().begin(), frozen->outputs().end() - 1);
+  onnx::save(*frozen, {}, all, folder.file("frozen.onnx"));
+  const onnx::ImportedModel model = onnx::load(folder.file("frozen.onnx"));
+  check(*model.graph, [&](const std::string& name) {
+    return name == "x" ? model.input("x") : model.output(name);
+  });
+
+  const auto refused = [&](const std::string& name) {
+    return error_of([&] { freeze(g, {}, {{name, y}}); });
+  };
+  CHECK(contains(refused("x"), "a name other than those of the inputs that are reached, got 'x'"));
+  CHECK(contains(refused(""), "a name for each, got an empty one"));
+  CHECK(contains(refused(""), "test_freeze.cpp"));
 }
 
 }  // namespace keel

@@ -7,8 +7,10 @@
 #include "keel/graph/control/control_flow.h"
 #include "keel/graph/ir/verify.h"
 #include "keel/graph/passes/passes.h"
+#include "keel/ops/conv.h"
 #include "keel/ops/gather.h"
 #include "keel/ops/matmul.h"
+#include "keel/ops/slice.h"
 
 #include "support/random_graph.h"
 
@@ -246,6 +248,27 @@ TEST_CASE("fold changes no bit of random graphs") {
     RC_ASSERT(keel_test::all_bit_equal(keel_test::evaluate(*random.graph, random.feeds),
                                        keel_test::evaluate(*folded, random.feeds)));
   }));
+}
+
+TEST_CASE("fold leaves products of constants to the device that would take it long") {
+  const auto product = [](int64_t rows, int64_t inner, int64_t columns) {
+    Graph g;
+    const Value a = g.constant(Tensor::full(keel::f32, {rows, inner}, 0.5));
+    const Value b = g.constant(Tensor::full(keel::f32, {inner, columns}, 2));
+    return folded_ops(g, keel::matmul(a, b));
+  };
+  CHECK(product(200, 200, 200).empty());  // 8e6 multiply-adds
+  CHECK(product(220, 220, 220) == "matmul");
+  CHECK(product(512, 8192, 512) == "matmul");
+  CHECK(product(1, 1 << 20, 4).empty());
+  Graph g;
+  const Value x = g.constant(Tensor::full(keel::f32, {8, 64, 64, 32}, 1));
+  const auto convolved = [&](int64_t channels) {
+    const Value w = g.constant(Tensor::full(keel::f32, {3, 3, 32, channels}, 1));
+    return keel::conv2d(keel::slice(x, {0, 0, 0}, {1, channels, channels}), w);
+  };
+  CHECK(folded_ops(g, convolved(4)).empty());
+  CHECK(folded_ops(g, convolved(64)) == "conv2d");
 }
 
 TEST_SUITE_END();

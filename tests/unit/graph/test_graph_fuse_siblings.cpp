@@ -301,6 +301,57 @@ TEST_CASE("fuse siblings: the backend may decline them and takes what it takes")
   for (const size_t most : {1u, 2u, 3u, 4u}) check_results(g, *fused(g, at_most(most)));
 }
 
+TEST_CASE("fuse siblings: one that is declined for its own sake keeps no other apart") {
+  const auto without_tanh = [](const Node& node) -> Support {
+    const bool has = keel::is_fused_node(node) && count_op(*node.bodies()[0], "tanh") != 0 &&
+                     !keel::FusedBody(*node.bodies()[0]).siblings.empty();
+    return {!has, "a tanh"};
+  };
+  Graph g;
+  const Value x = g.input("x", keel::f32, {6, 5});
+  g.set_outputs({keel::sum(x, {0}), keel::sum(keel::tanh(x), {0}),
+                 keel::sum(keel::tanh(x * 2.0f), {0}), keel::sum(keel::exp(x), {0}),
+                 keel::sum(keel::square(x), {0})});
+  CHECK(joined(*fused(g, without_tanh)) == std::vector<size_t>{3});
+  check_results(g, *fused(g, without_tanh));
+}
+
+TEST_CASE("fuse siblings: the backend is asked and the report grows as the reductions do") {
+  struct Effort {
+    size_t questions = 0, lines = 0;
+  };
+  const auto effort = [](size_t reductions, bool chained) {
+    Graph g;
+    const Value x = g.input("x", keel::f32, {6});
+    Value total = keel::sum(x);
+    for (size_t i = 1; i < reductions; ++i) {
+      const Value wide = chained ? x * total : x;
+      const Value one = keel::sum(keel::exp(wide * static_cast<float>(i)));
+      total = chained ? one : total + one;
+    }
+    g.set_outputs({total});
+    Effort spent;
+    FuseReport report;
+    fused(
+        g,
+        [&](const Node& node) -> Support {
+          ++spent.questions;
+          if (!keel::is_fused_node(node)) return {true, ""};
+          return {keel::FusedBody(*node.bodies()[0]).siblings.size() < 4, "too many"};
+        },
+        &report);
+    spent.lines = report.lines.size();
+    return spent;
+  };
+  for (const bool chained : {false, true}) {
+    CAPTURE(chained);
+    const Effort few = effort(50, chained), many = effort(400, chained);
+    CHECK(many.questions <= 12 * few.questions);
+    CHECK(many.lines <= 12 * few.lines + 10);
+    CHECK(many.lines <= 400 * 10);
+  }
+}
+
 TEST_CASE("fuse siblings: they come where the first is ahead of products that wait for them") {
   Graph g;
   const Value x = g.input("x", keel::f32, {4, 4});

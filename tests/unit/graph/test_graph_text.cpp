@@ -238,6 +238,16 @@ TEST_CASE("errors in graph text name line and column") {
   CHECK(has(error_of(kTwoLines + "  %1 = neg(%0) [ graph { } ] : f32[?, 2]\n}"), "bodies"));
 }
 
+TEST_CASE("outputs in graph text that are none are errors of the text") {
+  const std::string error = error_of(
+      "graph {\n  %0 = input() {name = \"x\", type = [f32[2]]} : f32[2]\n  %1 = token() : "
+      "token[]\n  outputs(%1) }");
+  CAPTURE(error);
+  CHECK(has(error, "graph text: 4:3: "));
+  CHECK(has(error, "output 0: expected a value with elements, got a token"));
+  CHECK(!has(error, ".cpp"));
+}
+
 TEST_CASE("wrong attributes in graph text are errors") {
   const auto input = [](const std::string& attributes) {
     return error_of("graph {\n  %0 = input() {" + attributes + "} : f32[]\n}");
