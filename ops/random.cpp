@@ -111,7 +111,6 @@ void check_uniform(const InferContext& c, DType dtype, double a, double b) {
   require_random_range(c.op.name, "uniform", a, b);
   require_held(c, "low", dtype, a);
   require_held(c, "high", dtype, b);
-  if (!std::isfinite(b - a)) c.fail("high", "less than 1.8e308 above low", printable(b));
 }
 
 void check_normal(const InferContext& c, DType dtype, double a, double b) {

@@ -1,6 +1,7 @@
 // Cache: the items of one pass, kept in memory.
 #include <condition_variable>
 #include <exception>
+#include <limits>
 #include <mutex>
 
 #include "keel/data/pipeline/block.h"
@@ -9,11 +10,8 @@
 namespace keel {
 namespace {
 
-constexpr int64_t kReadAtOnce = 1024;
-
-// Blocks of kReadAtOnce items each, the last one not full.
 struct StoredItems {
-  std::vector<ItemBlock> blocks;
+  ItemStore store;
   int64_t count = 0;
 };
 
@@ -24,8 +22,7 @@ class CachedReader final : public IndexedReader {
   int64_t size() const override { return items_->count; }
   void gather(std::span<const int64_t> items, const FieldAddresses& out) const override {
     for (size_t i = 0; i < items.size(); ++i) {
-      const ItemBlock& block = items_->blocks[static_cast<size_t>(items[i] / kReadAtOnce)];
-      copy_items(layout_, block.item(items[i] % kReadAtOnce),
+      copy_items(layout_, items_->store.item(items[i]),
                  out.advanced(layout_, static_cast<int64_t>(i)), 1);
     }
   }
@@ -37,9 +34,9 @@ class CachedReader final : public IndexedReader {
 
 class CacheStage final : public DerivedStage {
  public:
-  explicit CacheStage(StagePtr from) : DerivedStage(std::move(from)) {}
+  CacheStage(StagePtr from, CallSite site) : DerivedStage(std::move(from)), site_(site) {}
 
-  StagePtr on(StagePtr from) const override { return make_cache_stage(std::move(from)); }
+  StagePtr on(StagePtr from) const override { return make_cache_stage(std::move(from), site_); }
   bool same_items() const override { return true; }
   bool indexed() const override { return true; }
   std::unique_ptr<IndexedReader> open_indexed(const PassContext& pass) const override {
@@ -53,7 +50,7 @@ class CacheStage final : public DerivedStage {
   std::shared_ptr<const StoredItems> stored(const PassContext& pass) const {
     std::unique_lock<std::mutex> lock(mutex_);
     while (filling_) {
-      if (pass.stopped()) return std::make_shared<StoredItems>();
+      if (pass.stopped()) return no_items();
       filled_.wait_for(lock, kStopCheck);
     }
     if (stored_) return stored_;
@@ -77,30 +74,25 @@ class CacheStage final : public DerivedStage {
   }
 
   std::shared_ptr<const StoredItems> read_pass(const PassContext& pass) const {
-    auto items = std::make_shared<StoredItems>();
+    auto items = no_items();
+    ItemStore& store = items->store;
     const auto reader = from()->open(pass);
-    while (!pass.stopped()) {
-      ItemBlock block = next_block(items->count);
-      const int64_t got = reader->read(kReadAtOnce, block.item(0));
+    while (!pass.stopped() && items->count < store.most()) {
+      const int64_t part = store.make_room(items->count);
+      const int64_t got = reader->read(part, store.item(items->count));
       items->count += got;
-      if (got > 0) items->blocks.push_back(std::move(block));
-      if (got < kReadAtOnce) break;
+      if (got < part) break;
     }
     return items;
   }
 
-  ItemBlock next_block(int64_t held) const {
-    try {
-      return {layout(), kReadAtOnce};
-    } catch (const Error& error) {
-      throw Error({.op = "cache",
-                   .message = "there is no memory for more than the " + std::to_string(held) +
-                              " items of " + to_string(layout().spec) + " that it holds",
-                   .fix = "cache fewer items (take, before it), or leave it out",
-                   .kind = error.info().kind});
-    }
+  std::shared_ptr<StoredItems> no_items() const {
+    const StoreOwner owner{"cache", "cache fewer items (take, before it), or leave it out", site_};
+    const int64_t most = from()->size().value_or(std::numeric_limits<int64_t>::max());
+    return std::make_shared<StoredItems>(StoredItems{ItemStore(layout(), most, owner)});
   }
 
+  CallSite site_;
   mutable std::mutex mutex_;
   mutable std::condition_variable filled_;
   mutable bool filling_ = false;
@@ -109,7 +101,7 @@ class CacheStage final : public DerivedStage {
 
 }  // namespace
 
-StagePtr make_cache_stage(StagePtr from) {
+StagePtr make_cache_stage(StagePtr from, CallSite site) {
   if (from->endless()) {
     throw Error({.op = "cache",
                  .expected = "items that end",
@@ -117,7 +109,7 @@ StagePtr make_cache_stage(StagePtr from) {
                  .fix = "cache() before repeat(), or give repeat() a number",
                  .kind = ErrorKind::kInvalidArgument});
   }
-  return std::make_shared<CacheStage>(std::move(from));
+  return std::make_shared<CacheStage>(std::move(from), site);
 }
 
 }  // namespace keel

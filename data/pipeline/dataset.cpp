@@ -196,7 +196,7 @@ Dataset Dataset::shuffle(uint64_t seed, CallSite site) const {
 }
 
 Dataset Dataset::shuffle_buffered(int64_t buffer, uint64_t seed, CallSite site) const {
-  return at_site(site, [&] { return make_buffered_shuffle_stage(stage_, buffer, seed); });
+  return at_site(site, [&] { return make_buffered_shuffle_stage(stage_, buffer, seed, site); });
 }
 
 Dataset Dataset::take(int64_t count, CallSite site) const {
@@ -241,8 +241,14 @@ std::pair<Dataset, Dataset> Dataset::split(int64_t count, CallSite site) const {
 Dataset Dataset::shard(int64_t shards, int64_t index, CallSite site) const {
   return at_site(site, [&] {
     require_count("shard", "shards", shards, 1);
-    require_count("shard", "index", index, 0);
-    require_count("shard", "shards", shards, checked_add(index, 1));
+    if (index < 0 || index >= shards) {
+      throw Error({.op = "shard",
+                   .argument = "index",
+                   .expected = "0 to " + std::to_string(shards - 1) + ", of " +
+                               std::to_string(shards) + " shards",
+                   .got = std::to_string(index),
+                   .kind = ErrorKind::kInvalidArgument});
+    }
     return make_slice_stage(stage_, index, shards, std::nullopt);
   });
 }
@@ -333,17 +339,17 @@ Dataset Dataset::batch(int64_t size, BatchShare share, Tail tail, CallSite site)
 }
 
 Dataset Dataset::cache(CallSite site) const {
-  return at_site(site, [&] { return make_cache_stage(stage_); });
+  return at_site(site, [&] { return make_cache_stage(stage_, site); });
 }
 
 Dataset Dataset::cache(const Device& device, CallSite site) const {
-  return at_site(site, [&] { return make_device_cache_stage(stage_, device); });
+  return at_site(site, [&] { return make_device_cache_stage(stage_, device, site); });
 }
 
 Dataset Dataset::prefetch(int64_t elements, CallSite site) const {
   return at_site(site, [&] {
     return make_under_repeat(
-        stage_, [&](const StagePtr& from) { return make_prefetch_stage(from, elements); });
+        stage_, [&](const StagePtr& from) { return make_prefetch_stage(from, elements, site); });
   });
 }
 

@@ -119,10 +119,10 @@ class RowStage final : public Stage {
 
 }  // namespace
 
-StagePtr make_device_cache_stage(StagePtr from, const Device& device) {
+StagePtr make_device_cache_stage(StagePtr from, const Device& device, CallSite site) {
   device.backend();  // there must be one
   // Tensors lie in memory already, so they need no second copy there.
-  if (!from->in_memory()) from = make_cache_stage(std::move(from));
+  if (!from->in_memory()) from = make_cache_stage(std::move(from), site);
   return std::make_shared<DeviceCacheStage>(std::move(from), device);
 }
 

@@ -1,5 +1,6 @@
 // Prefetch: a thread that reads ahead.
 #include <algorithm>
+#include <mutex>
 #include <thread>
 
 #include "keel/core/base/thread.h"
@@ -13,11 +14,11 @@ namespace {
 class PrefetchedReader final : public Reader {
  public:
   PrefetchedReader(const Stage& from, const ItemLayout& layout, const PassContext& pass,
-                   int64_t elements)
+                   int64_t elements, CallSite site)
       : layout_(layout),
         pass_(pass),
         from_(from.open({.round = pass.round, .stop = &quit_, .outer = &pass_})),
-        ring_(layout, elements),
+        ring_(layout, places(from, elements), {"prefetch", "read fewer elements ahead", site}),
         at_once_(from.items_per_element() > 1 ? 1 : std::max<int64_t>(1, elements / 2)) {}
   ~PrefetchedReader() override {
     quit_.store(true, std::memory_order_release);
@@ -30,7 +31,7 @@ class PrefetchedReader final : public Reader {
       thread_ = start_thread("prefetch's thread", [this] { produce(); });
     }
     return take(count, [&](int64_t place, int64_t done, int64_t part) {
-      copy_items(layout_, ring_.item(place), out.advanced(layout_, done), part);
+      copy_items(layout_, item(place), out.advanced(layout_, done), part);
     });
   }
   int64_t skip(int64_t count) override {
@@ -39,6 +40,21 @@ class PrefetchedReader final : public Reader {
   }
 
  private:
+  // There is at least one, as the places are counted round.
+  static int64_t places(const Stage& from, int64_t elements) {
+    return std::max<int64_t>(1, std::min(elements, from.size().value_or(elements)));
+  }
+
+  // Both threads come here: the one that reads ahead adds blocks to the ring.
+  FieldAddresses item(int64_t place) {
+    const std::lock_guard<std::mutex> guard(blocks_);
+    return ring_.item(place);
+  }
+  int64_t make_room(int64_t place) {
+    const std::lock_guard<std::mutex> guard(blocks_);
+    return ring_.make_room(place);
+  }
+
   void produce() {
     try {
       fill();
@@ -53,14 +69,14 @@ class PrefetchedReader final : public Reader {
     while (!quit_.load(std::memory_order_acquire)) {
       const uint32_t seen = room_.load();
       const int64_t number = produced_.load(std::memory_order_relaxed);
-      const int64_t place = number % ring_.items();
-      const int64_t free = ring_.items() - (number - consumed_.load(std::memory_order_acquire));
-      const int64_t part = std::min({free, ring_.items() - place, at_once_});
-      if (part == 0) {
+      const int64_t place = number % ring_.most();
+      const int64_t free = ring_.most() - (number - consumed_.load(std::memory_order_acquire));
+      if (free == 0) {
         if (!quit_.load(std::memory_order_acquire)) room_.wait_while(seen);
         continue;
       }
-      const int64_t got = from_->read(part, ring_.item(place));
+      const int64_t part = std::min({free, make_room(place), at_once_});
+      const int64_t got = from_->read(part, item(place));
       produced_.store(number + got, std::memory_order_release);
       news_.bump();
       if (got < part) return;
@@ -74,10 +90,10 @@ class PrefetchedReader final : public Reader {
       const uint32_t seen = news_.load();
       const bool ended = ended_.load(std::memory_order_acquire);
       const int64_t number = consumed_.load(std::memory_order_relaxed);
-      const int64_t place = number % ring_.items();
+      const int64_t place = number % ring_.most();
       const int64_t there = produced_.load(std::memory_order_acquire) - number;
-      const int64_t part = std::min({there, ring_.items() - place, count - done});
-      if (part > 0) {
+      if (there > 0) {
+        const int64_t part = std::min({there, make_room(place), count - done});
         deliver(place, done, part);
         done += part;
         consumed_.store(number + part, std::memory_order_release);
@@ -96,7 +112,8 @@ class PrefetchedReader final : public Reader {
   PassContext pass_;
   std::atomic<bool> quit_{false};
   std::unique_ptr<Reader> from_;
-  ItemBlock ring_;
+  ItemStore ring_;
+  std::mutex blocks_;
   // Single items are read many at a time, so that a map's threads have work; batches one by one, so
   // that a failure spoils none before it.
   int64_t at_once_;
@@ -111,22 +128,23 @@ class PrefetchedReader final : public Reader {
 
 class PrefetchStage final : public DerivedStage {
  public:
-  PrefetchStage(StagePtr from, int64_t elements)
-      : DerivedStage(std::move(from)), elements_(elements) {}
+  PrefetchStage(StagePtr from, int64_t elements, CallSite site)
+      : DerivedStage(std::move(from)), elements_(elements), site_(site) {}
   StagePtr on(StagePtr from) const override {
-    return make_prefetch_stage(std::move(from), elements_);
+    return make_prefetch_stage(std::move(from), elements_, site_);
   }
   std::unique_ptr<Reader> open(const PassContext& pass) const override {
-    return std::make_unique<PrefetchedReader>(*from(), layout(), pass, elements_);
+    return std::make_unique<PrefetchedReader>(*from(), layout(), pass, elements_, site_);
   }
 
  private:
   int64_t elements_;
+  CallSite site_;
 };
 
 }  // namespace
 
-StagePtr make_prefetch_stage(StagePtr from, int64_t elements) {
+StagePtr make_prefetch_stage(StagePtr from, int64_t elements, CallSite site) {
   if (elements < 1) {
     throw Error({.op = "prefetch",
                  .argument = "elements",
@@ -134,7 +152,7 @@ StagePtr make_prefetch_stage(StagePtr from, int64_t elements) {
                  .got = std::to_string(elements),
                  .kind = ErrorKind::kInvalidArgument});
   }
-  return std::make_shared<PrefetchStage>(std::move(from), elements);
+  return std::make_shared<PrefetchStage>(std::move(from), elements, site);
 }
 
 }  // namespace keel

@@ -78,13 +78,13 @@ class ShuffleStage final : public DerivedStage {
 // it has work for its threads.
 class BufferedShuffleReader final : public Reader {
  public:
-  BufferedShuffleReader(const ItemLayout& layout, std::unique_ptr<Reader> from, int64_t buffer,
+  BufferedShuffleReader(std::unique_ptr<Reader> from, const ItemLayout& layout, ItemStore buffer,
                         uint64_t key)
-      : layout_(layout), from_(std::move(from)), block_(layout, buffer), key_(key) {}
+      : layout_(layout), from_(std::move(from)), buffer_(std::move(buffer)), key_(key) {}
 
   int64_t read(int64_t count, const FieldAddresses& out) override {
     return draw(count, [&](int64_t from, int64_t to) {
-      copy_items(layout_, block_.item(from), out.advanced(layout_, to), 1);
+      copy_items(layout_, buffer_.item(from), out.advanced(layout_, to), 1);
     });
   }
   int64_t skip(int64_t count) override {
@@ -94,27 +94,33 @@ class BufferedShuffleReader final : public Reader {
  private:
   template <class Deliver>
   int64_t draw(int64_t count, Deliver deliver) {
-    if (!filled_) {
-      held_ = from_->read(block_.items(), block_.item(0));
-      ended_ = held_ < block_.items();
-      filled_ = true;
-    }
+    if (!filled_) fill();
     int64_t done = 0;
     while (done < count && held_ > 0) {
-      const int64_t part = std::min({count - done, kReadAtOnce, block_.items()});
+      const int64_t part = std::min({count - done, kReadAtOnce, buffer_.most()});
       const int64_t fresh = read_fresh(part);
       for (int64_t i = 0; i < part && held_ > 0; ++i, ++done) {
         const uint64_t word = random_bits(key_, drawn_++);
         const auto chosen = static_cast<int64_t>((word * static_cast<uint64_t>(held_)) >> 32);
         deliver(chosen, done);
         if (i < fresh) {
-          copy_items(layout_, fresh_.item(i), block_.item(chosen), 1);
+          copy_items(layout_, fresh_.item(i), buffer_.item(chosen), 1);
         } else if (chosen != --held_) {
-          copy_items(layout_, block_.item(held_), block_.item(chosen), 1);
+          copy_items(layout_, buffer_.item(held_), buffer_.item(chosen), 1);
         }
       }
     }
     return done;
+  }
+
+  void fill() {
+    while (!ended_ && held_ < buffer_.most()) {
+      const int64_t part = buffer_.make_room(held_);
+      const int64_t got = from_->read(part, buffer_.item(held_));
+      held_ += got;
+      ended_ = got < part;
+    }
+    filled_ = true;
   }
 
   // Reads the items that replace the next `count` ones; fewer at the end of the pass.
@@ -128,7 +134,7 @@ class BufferedShuffleReader final : public Reader {
 
   const ItemLayout& layout_;
   std::unique_ptr<Reader> from_;
-  ItemBlock block_;
+  ItemStore buffer_;
   ItemBlock fresh_;
   uint64_t key_;
   uint64_t drawn_ = 0;
@@ -139,14 +145,16 @@ class BufferedShuffleReader final : public Reader {
 
 class BufferedShuffleStage final : public DerivedStage {
  public:
-  BufferedShuffleStage(StagePtr from, int64_t buffer, uint64_t seed)
-      : DerivedStage(std::move(from)), buffer_(buffer), seed_(seed) {}
+  BufferedShuffleStage(StagePtr from, int64_t buffer, uint64_t seed, CallSite site)
+      : DerivedStage(std::move(from)), buffer_(buffer), seed_(seed), site_(site) {}
 
   StagePtr on(StagePtr from) const override {
-    return make_buffered_shuffle_stage(std::move(from), buffer_, seed_);
+    return make_buffered_shuffle_stage(std::move(from), buffer_, seed_, site_);
   }
   std::unique_ptr<Reader> open(const PassContext& pass) const override {
-    return std::make_unique<BufferedShuffleReader>(layout(), from()->open(pass), buffer_,
+    ItemStore buffer(layout(), std::min(buffer_, from()->size().value_or(buffer_)),
+                     {"shuffle_buffered", "give it a smaller buffer", site_});
+    return std::make_unique<BufferedShuffleReader>(from()->open(pass), layout(), std::move(buffer),
                                                    fold_key(seed_, pass.round));
   }
   uint64_t order_key(uint64_t round) const override {
@@ -156,6 +164,7 @@ class BufferedShuffleStage final : public DerivedStage {
  private:
   int64_t buffer_;
   uint64_t seed_;
+  CallSite site_;
 };
 
 }  // namespace
@@ -169,7 +178,7 @@ StagePtr make_shuffle_stage(StagePtr from, uint64_t seed) {
   return std::make_shared<ShuffleStage>(std::move(from), seed);
 }
 
-StagePtr make_buffered_shuffle_stage(StagePtr from, int64_t buffer, uint64_t seed) {
+StagePtr make_buffered_shuffle_stage(StagePtr from, int64_t buffer, uint64_t seed, CallSite site) {
   if (buffer < 1) {
     throw Error({.op = "shuffle_buffered",
                  .argument = "buffer",
@@ -177,7 +186,7 @@ StagePtr make_buffered_shuffle_stage(StagePtr from, int64_t buffer, uint64_t see
                  .got = std::to_string(buffer),
                  .kind = ErrorKind::kInvalidArgument});
   }
-  return std::make_shared<BufferedShuffleStage>(std::move(from), buffer, seed);
+  return std::make_shared<BufferedShuffleStage>(std::move(from), buffer, seed, site);
 }
 
 }  // namespace keel

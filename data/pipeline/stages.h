@@ -1,5 +1,6 @@
 // The stages of a pipeline, as Dataset's methods make them. Each is described at the method; the
-// errors they throw for arguments that are wrong carry no site, Dataset adds it. Internal to data.
+// errors they throw for arguments that are wrong carry no site, Dataset adds it. Those that keep
+// items tell of memory that is short with the site they are given. Internal to data.
 #ifndef KEEL_DATA_PIPELINE_STAGES_H
 #define KEEL_DATA_PIPELINE_STAGES_H
 
@@ -19,7 +20,7 @@ StagePtr make_tensor_stage(const std::vector<std::pair<std::string, Tensor>>& fi
 StagePtr make_generator_stage(ElementSpec item, Dataset::Generator generator,
                               std::optional<int64_t> size, CallSite site);
 StagePtr make_shuffle_stage(StagePtr from, uint64_t seed);
-StagePtr make_buffered_shuffle_stage(StagePtr from, int64_t buffer, uint64_t seed);
+StagePtr make_buffered_shuffle_stage(StagePtr from, int64_t buffer, uint64_t seed, CallSite site);
 // Items first, first + step, ... of `from`, at most `limit` of them.
 StagePtr make_slice_stage(StagePtr from, int64_t first, int64_t step, std::optional<int64_t> limit);
 StagePtr make_repeat_stage(StagePtr from, std::optional<int64_t> times);
@@ -32,9 +33,9 @@ StagePtr make_map_stage(StagePtr from, std::shared_ptr<const ElementFunction> fu
                         uint64_t seed, const MapOptions& options, CallSite site);
 StagePtr make_select_stage(StagePtr from, const std::vector<std::string>& fields);
 StagePtr make_batch_stage(StagePtr from, int64_t size, BatchShare share, Tail tail);
-StagePtr make_cache_stage(StagePtr from);
-StagePtr make_device_cache_stage(StagePtr from, const Device& device);
-StagePtr make_prefetch_stage(StagePtr from, int64_t elements);
+StagePtr make_cache_stage(StagePtr from, CallSite site);
+StagePtr make_device_cache_stage(StagePtr from, const Device& device, CallSite site);
+StagePtr make_prefetch_stage(StagePtr from, int64_t elements, CallSite site);
 
 // The stage that a repeat at the end of a chain repeats, and how often (nothing: endless).
 struct Repetition {

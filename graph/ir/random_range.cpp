@@ -16,8 +16,10 @@ void require_random_range(const std::string& op, const std::string& distribution
   };
   const bool finite = std::isfinite(a) && std::isfinite(b);
   if (distribution == "uniform") {
-    return require(finite && a <= b, "range", "finite low <= high",
-                   "[" + printable(a) + ", " + printable(b) + ")");
+    require(finite && a <= b, "range", "finite low <= high",
+            "[" + printable(a) + ", " + printable(b) + ")");
+    // Numbers are drawn as a + (b - a) * x.
+    return require(std::isfinite(b - a), "high", "less than 1.8e308 above low", printable(b));
   }
   require(std::isfinite(a), "mean", "a finite number", printable(a));
   require(finite && b >= 0, "deviation", "a finite number >= 0", printable(b));

@@ -10,8 +10,8 @@
 namespace keel {
 
 // `distribution` is "uniform", of range [a, b), or one of "normal" and "trunc_normal", of mean a
-// and deviation b. Throws Error, naming `op` and the argument, for what is not finite, for low >
-// high and for a deviation < 0.
+// and deviation b. Throws Error, naming `op` and the argument, for what is not finite, b - a of a
+// range included, for low > high and for a deviation < 0.
 KEEL_API void require_random_range(const std::string& op, const std::string& distribution, double a,
                                    double b);
 

@@ -68,8 +68,8 @@ Value require_normed(const std::string& title, const Operand& x, const Value& we
                         std::to_string(channel_axis),
                     to_string(x.value().type()), line);
   }
-  return require_input(title, x, weight.dtype(), shape.rank(), channel_axis, weight.shape()[0],
-                       line);
+  return require_input(title, weight.graph(), x, weight.dtype(), shape.rank(), channel_axis,
+                       weight.shape()[0], line);
 }
 
 }  // namespace
@@ -92,7 +92,7 @@ Conv2d::Conv2d(const Scope& scope, int64_t in, int64_t out, std::vector<int64_t>
 Value Conv2d::operator()(Operand x, CallSite site) const {
   const CallSite line = line_of(x, site);
   const bool first = options_.layout == kChannelsFirst;
-  const Value input = require_input(layer_title("conv2d", scope()), x, weight_.dtype(), 4,
+  const Value input = require_input(layer_title("conv2d", scope()), graph(), x, weight_.dtype(), 4,
                                     first ? 1 : -1, in_, line);
   const LabelScope here = open_scope();
   const Value y = conv2d(Operand(input, line), Operand(weights_beside(weight_, first, line), line),
@@ -125,8 +125,8 @@ ConvTranspose2d::ConvTranspose2d(const Scope& scope, int64_t in, int64_t out,
 Value ConvTranspose2d::operator()(Operand x, CallSite site) const {
   const CallSite line = line_of(x, site);
   const bool first = options_.layout == kChannelsFirst;
-  const Value input = require_input(layer_title("conv transpose2d", scope()), x, weight_.dtype(), 4,
-                                    first ? 1 : -1, in_, line);
+  const Value input = require_input(layer_title("conv transpose2d", scope()), graph(), x,
+                                    weight_.dtype(), 4, first ? 1 : -1, in_, line);
   const LabelScope here = open_scope();
   const Value y =
       conv_transpose2d(Operand(input, line), Operand(weights_beside(weight_, first, line), line),
@@ -156,7 +156,7 @@ Conv1d::Conv1d(const Scope& scope, int64_t in, int64_t out, int64_t kernel,
 Value Conv1d::operator()(Operand x, CallSite site) const {
   const CallSite line = line_of(x, site);
   const bool first = options_.layout == "NCW";
-  const Value input = require_input(layer_title("conv1d", scope()), x, weight_.dtype(), 3,
+  const Value input = require_input(layer_title("conv1d", scope()), graph(), x, weight_.dtype(), 3,
                                     first ? 1 : -1, in_, line);
   const LabelScope here = open_scope();
   const Value y = conv1d(Operand(input, line), Operand(weights_beside(weight_, first, line), line),

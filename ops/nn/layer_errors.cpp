@@ -97,10 +97,24 @@ std::vector<int64_t> height_and_width(const char* layer, const Scope& scope, con
   return list;
 }
 
-Value require_input(const std::string& layer, const Operand& x, DType dtype, size_t rank,
-                    int64_t axis, int64_t size, CallSite site) {
-  const Value input = require_value(x, layer.c_str(), "x", site);
-  input.graph().require_open(layer.c_str(), "x", input, site);
+Value require_own(const std::string& layer, const Graph& graph, const Operand& x,
+                  const char* argument, CallSite site) {
+  const Value input = require_value(x, layer.c_str(), argument, site);
+  input.graph().require_open(layer, argument, input, site);
+  const Graph* root = &input.graph();
+  while (root->parent() != nullptr) root = root->parent();
+  if (root == &graph) return input;
+  throw Error({.op = layer,
+               .argument = argument,
+               .expected = "a value of the graph that the layer was made in",
+               .got = described(input) + " of another graph" + made_at(input),
+               .fix = "build both in one graph; a function of a pipeline has no layers with states",
+               .site = site});
+}
+
+Value require_input(const std::string& layer, const Graph& graph, const Operand& x, DType dtype,
+                    size_t rank, int64_t axis, int64_t size, CallSite site) {
+  const Value input = require_own(layer, graph, x, "x", site);
   const Type& type = input.type();
   const auto place = static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis);
   if (type.dtype == dtype && type.shape.rank() == rank &&

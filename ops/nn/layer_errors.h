@@ -52,10 +52,14 @@ void require_groups(const char* layer, const Scope& scope, int64_t groups, int64
 std::vector<int64_t> height_and_width(const char* layer, const Scope& scope, const char* argument,
                                       std::vector<int64_t> list);
 
-// x as a Value of that dtype and rank, whose axis (from the front, or from the end where negative)
-// has that size or is not known. Throws Error naming the layer.
-Value require_input(const std::string& layer, const Operand& x, DType dtype, size_t rank,
-                    int64_t axis, int64_t size, CallSite site);
+// x as a Value of the graph that the layer's states are in, or of a body in it. Throws Error naming
+// the layer.
+Value require_own(const std::string& layer, const Graph& graph, const Operand& x,
+                  const char* argument, CallSite site);
+// The same, of that dtype and rank, whose axis (from the front, or from the end where negative)
+// has that size or is not known.
+Value require_input(const std::string& layer, const Graph& graph, const Operand& x, DType dtype,
+                    size_t rank, int64_t axis, int64_t size, CallSite site);
 
 }  // namespace keel
 

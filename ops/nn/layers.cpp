@@ -41,8 +41,7 @@ Dense::Dense(const Scope& scope, int64_t features, int64_t units, const DenseOpt
 Value Dense::operator()(Operand x, CallSite site) const {
   const CallSite line = site.known() ? site : x.site();
   const std::string op = layer_title("dense", scope());
-  const Value input = require_value(x, op.c_str(), "x", line);
-  input.graph().require_open(op, "x", input, line);
+  const Value input = require_own(op, graph(), x, "x", line);
   const Type& type = input.type();
   const int64_t features = weight_.shape()[0];
   const bool fits = type.dtype == weight_.dtype() && type.shape.rank() >= 2 &&

@@ -147,11 +147,11 @@ Rows as_rows(const Value& logits, const Value& targets, CallSite line) {
 
 Value cross_entropy(Operand logits, Operand targets, CrossEntropyOptions options, CallSite site) {
   const CallSite line = line_of(logits, site);
+  const Value scores = require_value(logits, "cross_entropy", "logits", line);
   return mean_of({"cross_entropy"}, line, [&] {
-    const bool one_batch = logits.is_literal() || logits.value().shape().rank() <= 2;
-    if (one_batch) return softmax_cross_entropy(logits, targets, options, line);
+    if (scores.shape().rank() <= 2) return softmax_cross_entropy(logits, targets, options, line);
     const Value aim = require_value(targets, "cross_entropy", "targets", line);
-    const Rows rows = as_rows(logits.value(), aim, line);
+    const Rows rows = as_rows(scores, aim, line);
     return softmax_cross_entropy(rows.logits, rows.targets, options, line);
   });
 }

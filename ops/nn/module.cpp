@@ -1,6 +1,7 @@
 #include "keel/ops/nn/module.h"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -14,10 +15,11 @@ namespace keel {
 struct Scope::Members {
   std::shared_ptr<Members> parent;
   Values states;
+  std::unordered_set<Value, ValueHash> known;  // the same ones
 
   // Adds a state that may be there already.
   void add(const Value& state) {
-    if (std::find(states.begin(), states.end(), state) == states.end()) states.push_back(state);
+    if (known.insert(state).second) states.push_back(state);
     if (parent != nullptr) parent->add(state);
   }
 };

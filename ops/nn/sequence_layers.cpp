@@ -27,18 +27,19 @@ Sequence batch_first(Sequence (*sequence)(Operand, const Weights&, const State&,
 }
 
 // x as rows along its last axis, of that many features.
-Value require_rows(const std::string& title, const Operand& x, int64_t features, CallSite line) {
+Value require_rows(const std::string& title, const Graph& graph, const Operand& x, int64_t features,
+                   CallSite line) {
   const size_t rank = require_value(x, title.c_str(), "x", line).shape().rank();
   if (rank == 0)
     refuse_argument(title, "x", "shape [..., features]", to_string(x.value().type()), line);
-  return require_input(title, x, f32, rank, -1, features, line);
+  return require_input(title, graph, x, f32, rank, -1, features, line);
 }
 
 // x [batch, time, features] for a recurrence over its time. One of no time tells nothing of a batch
 // that is not known, which the zeros that it begins with need.
-Value require_sequence(const std::string& title, const Operand& x, int64_t features,
-                       CallSite line) {
-  const Value input = require_input(title, x, f32, 3, -1, features, line);
+Value require_sequence(const std::string& title, const Graph& graph, const Operand& x,
+                       int64_t features, CallSite line) {
+  const Value input = require_input(title, graph, x, f32, 3, -1, features, line);
   const Shape& shape = input.shape();
   if (shape[1] < 0 || (shape[1] == 0 && shape[0] < 0)) {
     refuse_argument(title, "x",
@@ -98,7 +99,8 @@ LayerNorm::LayerNorm(const Scope& scope, int64_t features, double epsilon)
 
 Value LayerNorm::operator()(Operand x, CallSite site) const {
   const CallSite line = line_of(x, site);
-  const Value input = require_rows(layer_title("layer norm", scope()), x, weight_.shape()[0], line);
+  const Value input =
+      require_rows(layer_title("layer norm", scope()), graph(), x, weight_.shape()[0], line);
   const LabelScope here = open_scope();
   return layer_norm(Operand(input, line), Operand(weight_, line), Operand(bias_, line),
                     {.epsilon = epsilon_}, line);
@@ -113,7 +115,8 @@ RmsNorm::RmsNorm(const Scope& scope, int64_t features, double epsilon)
 
 Value RmsNorm::operator()(Operand x, CallSite site) const {
   const CallSite line = line_of(x, site);
-  const Value input = require_rows(layer_title("rms norm", scope()), x, weight_.shape()[0], line);
+  const Value input =
+      require_rows(layer_title("rms norm", scope()), graph(), x, weight_.shape()[0], line);
   const LabelScope here = open_scope();
   return rms_norm(Operand(input, line), Operand(weight_, line), {.epsilon = epsilon_}, line);
 }
@@ -126,8 +129,9 @@ Embedding::Embedding(const Scope& scope, int64_t rows, int64_t features) : Modul
 
 Value Embedding::operator()(Operand ids, CallSite site) const {
   const CallSite line = line_of(ids, site);
+  const Value rows = require_own(layer_title("embedding", scope()), graph(), ids, "ids", line);
   const LabelScope here = open_scope();
-  return embedding(Operand(weight_, line), ids, line);
+  return embedding(Operand(weight_, line), Operand(rows, line), line);
 }
 
 MultiHeadAttention::MultiHeadAttention(const Scope& scope, int64_t width, int64_t heads)
@@ -150,7 +154,7 @@ Value MultiHeadAttention::operator()(Operand x, const AttentionOptions& options,
   const CallSite line = line_of(x, site);
   const std::string title = layer_title("attention", scope());
   const int64_t width = query_.weight().shape()[0];
-  const Value input = require_input(title, x, f32, 3, -1, width, line);
+  const Value input = require_input(title, graph(), x, f32, 3, -1, width, line);
   const int64_t time = input.shape()[1];
   if (time < 1) {
     refuse_argument(title, "x", "a known time of at least 1 (axis 1)", to_string(input.type()),
@@ -200,7 +204,7 @@ Lstm::Lstm(const Scope& scope, int64_t features, int64_t units)
 
 LstmSequence Lstm::operator()(Operand x, RecurrentOptions options, CallSite site) const {
   const CallSite line = line_of(x, site);
-  const Value input = require_sequence(layer_title("lstm", scope()), x, features_, line);
+  const Value input = require_sequence(layer_title("lstm", scope()), graph(), x, features_, line);
   const LabelScope here = open_scope();
   return batch_first(&lstm, input, weights_, options, line);
 }
@@ -217,7 +221,7 @@ Gru::Gru(const Scope& scope, int64_t features, int64_t units) : Module(scope), f
 
 GruSequence Gru::operator()(Operand x, RecurrentOptions options, CallSite site) const {
   const CallSite line = line_of(x, site);
-  const Value input = require_sequence(layer_title("gru", scope()), x, features_, line);
+  const Value input = require_sequence(layer_title("gru", scope()), graph(), x, features_, line);
   const LabelScope here = open_scope();
   return batch_first(&gru, input, weights_, options, line);
 }

@@ -65,6 +65,23 @@ TEST_CASE("bench train: a row for each combination and tables that fit them") {
   }
 }
 
+TEST_CASE("bench train: what the environment says of a training is not about those of its rows") {
+  const TempFolder folder;
+  const Variables variables = {{"PROFILING_MODE", "true"},
+                               {"PROFILING_OPTIONS", "{}"},
+                               {"STEP_NOW", "5"},
+                               {"LOSS_NOW", "much"}};
+  const ToolResult run =
+      run_bash("cd \"$1\" && \"$0\" \"${@:2}\"",
+               {folder.path(), "bench", "train", "--models", "softmax", "--backends", "npu,cpu",
+                "--batches", "10", "--loop-sizes", "2", "--threads", "1", "--seconds", "0.01",
+                "--data", "digits", "--json", "j"},
+               variables);
+  REQUIRE_MESSAGE(run.exit_code == 0, run.err);
+  CHECK(read_json(folder.file("j")).at("processes").size() == 2);
+  CHECK_FALSE(std::filesystem::exists(folder.file("keel_profile")));
+}
+
 TEST_CASE("bench train: precisions are contestants of their own") {
   const json out = measured({"train", "--models", "softmax", "--backends", "npu", "--threads", "1",
                              "--precision", "fp32,mixed_bf16", "--seconds", "0.01"});

@@ -164,6 +164,18 @@ TEST_CASE("config: keys and values that no flag takes") {
   check_refused(R"({"plugin": [7]})", kWrongArgument, {": plugin[0]: expected a text"});
 }
 
+TEST_CASE("config: the steps of a profile are a number or a range") {
+  const Config files("{}");
+  const std::string folder = files.file("profile");
+  for (const char* steps : {"3", "\"3\"", "\"2-3\""}) {
+    CAPTURE(steps);
+    const Config config("{\"steps\": 4, \"batch\": 20, \"profile\": \"" + folder +
+                        "\", \"profile-steps\": " + steps + "}");
+    const ToolResult result = config.train();
+    CHECK_MESSAGE(result.exit_code == 0, result.err);
+  }
+}
+
 TEST_CASE("config: what is wrong in a flag of the file names the file") {
   check_refused(R"({"batch": 0})", kWrongArgument, {"--batch: expected", "(--batch is from "});
   check_refused(R"({"batch": 1.5})", kWrongArgument, {"--batch: expected an integer", "1.5"});

@@ -76,6 +76,51 @@ TEST_CASE("data formats: cifar10 trains with every model and is evaluated") {
   CHECK(cut.err.find("data_batch_1.bin") != std::string::npos);
 }
 
+TEST_CASE("data formats: feeding cifar10 is measured with a map over its colours") {
+  const TempFolder data, files;
+  data.write("data_batch_1.bin", cifar_records(40));
+  data.write("test_batch.bin", cifar_records(20));
+  const ToolResult result =
+      run_tool({"bench", "feed", "--data", data.path(), "--map", "normalise", "--batch", "10",
+                "--seconds", "0.01", "--backend", "cpu", "--json", files.file("j")});
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  CHECK(read_json(files.file("j")).at("stages").at(2).at("name") == "map(normalise)");
+}
+
+TEST_CASE("data formats: another column of classes than the file's is told of as that") {
+  const TempFolder files;
+  std::string text = "length,kind,other\n", renamed = "length,sort,other\n";
+  for (int i = 0; i < 30; ++i) {
+    const std::string row =
+        std::to_string(i % 7) + ".5," + std::to_string(i % 3) + "," + std::to_string(i % 2) + "\n";
+    text += row;
+    renamed += row;
+  }
+  const std::string path = files.write("t.csv", text);
+  const std::string states = files.file("states");
+  train({"--data", path, "--label", "kind", "--batch", "5", "--steps", "2"}, files);
+  const std::string told =
+      "--label: expected kind, as " + states + " was trained with, got other; drop the flag";
+  for (const Words& words : std::vector<Words>{{"train", "--steps", "4", "--resume", states},
+                                               {"eval", "--load", states}}) {
+    for (const Words& data : {Words{}, Words{"--data", path}}) {
+      Words all = words;
+      all.insert(all.end(), {"--label", "other"});
+      all.insert(all.end(), data.begin(), data.end());
+      CAPTURE(join(all));
+      const ToolResult result = run_tool(all);
+      CHECK(result.exit_code == 1);
+      CHECK_MESSAGE(result.err.find(told) != std::string::npos, result.err);
+    }
+  }
+  // Where the column has another name there is no other one to be meant.
+  const std::string moved = files.write("moved.csv", renamed);
+  CHECK(run_tool({"eval", "--load", states, "--data", moved, "--label", "sort"}).exit_code == 0);
+  CHECK(run_tool({"train", "--resume", states, "--steps", "4", "--data", moved, "--label", "sort",
+                  "--quiet"})
+            .exit_code == 0);
+}
+
 TEST_CASE("data formats: a table trains resumes and is evaluated") {
   const TempFolder files;
   const std::string path = files.write("t.csv", table(60));

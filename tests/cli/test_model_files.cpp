@@ -99,6 +99,29 @@ void check_refused(const Words& words, const Words& parts) {
 
 TEST_SUITE_BEGIN("cli");
 
+TEST_CASE("model files: the summary of a training says the dtype of the weights") {
+  const Files files;
+  const std::string model = files.model(onnx_model(
+      {.nodes = {onnx_node("Flatten", {"x"}, {"flat"}),
+                 onnx_node("MatMul", {"flat", "w"}, {"product"}),
+                 onnx_node("Add", {"product", "b"}, {"sums"})},
+       .initializers = {onnx_tensor("w", 11, {kPixels, 10},
+                                    bytes_field(9, raw_bytes(std::vector<double>(kPixels * 10)))),
+                        onnx_tensor("b", 11, {10},
+                                    bytes_field(9, raw_bytes(std::vector<double>(10))))},
+       .inputs = {onnx_value("x", 11, {-1, kPixels})},
+       .outputs = {onnx_value("sums", 11, {-1, 10})}}));
+  for (const auto& [name, dtype] :
+       {std::pair(model, "f64"), std::pair(std::string("mlp"), "f32")}) {
+    CAPTURE(name);
+    Words words = trained(files, name, files.temp.file("s"));
+    words.insert(words.end(), {"--backend", "cpu", "--summary", files.temp.file("summary")});
+    const ToolResult result = run_tool(words);
+    REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+    CHECK(read_json(files.temp.file("summary")).at("dtype") == dtype);
+  }
+}
+
 TEST_CASE("model files: eval scores a model of any layout as its weights say") {
   const Files files;
   const Expected expected(files.data);

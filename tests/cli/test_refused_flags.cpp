@@ -31,6 +31,31 @@ TEST_CASE("refused flags: graph has no batch and no backend unless it compiles")
   check_refused({"graph", "--dot", "--compiled"}, "--dot: draws the graph");
 }
 
+TEST_CASE("refused flags: a loop size that is none tells all forms of one") {
+  for (const char* size : {"often", "0", "1.5"}) {
+    check_refused({"train", "--loop-size", size},
+                  ", auto, or a time in ms: 250ms, got '" + std::string(size) + "'");
+  }
+}
+
+TEST_CASE("refused flags: a word behind one dash is told of whole") {
+  check_refused({"train", "-model", "mlp"},
+                "-model: there is no such flag; did you mean '--model'?");
+  check_refused({"train", "--steps", "3", "-optimiser=adam"},
+                "-optimiser: there is no such flag; did you mean '--optimizer'?");
+  check_refused({"train", "-x"}, "-x: there is no such flag");
+  check_refused({"train", "-h"}, "-h: there is no such flag; --help lists the flags");
+}
+
+TEST_CASE("refused flags: models that are none are told of with the files that are some") {
+  for (const Words& words : {Words{"graph"}, Words{"eval", "--load", "s"},
+                             Words{"freeze", "--load", "s", "--out", "o"}}) {
+    Words all = words;
+    all.insert(all.end(), {"--model", "nothere"});
+    check_refused(all, "lstm, FILE.onnx, FILE.pb, FILE.keel, got 'nothere'");
+  }
+}
+
 TEST_CASE("refused flags: info does one thing at a time") {
   check_refused({"info", "--passes", "--rates"}, "--rates: does not go with --passes");
   check_refused({"info", "--passes", "--preset", "nonsense", "--backend", "cpu"},

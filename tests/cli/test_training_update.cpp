@@ -1,5 +1,9 @@
 // `keel train`: optimizers, schedules, micro-batches, clipping and averaged weights by flags.
+#include <string>
+#include <utility>
+
 #include <doctest/doctest.h>
+#include <keel/graph/runtime/safetensors.h>
 
 #include "cli/data_set.h"
 #include "cli/tool.h"
@@ -128,6 +132,29 @@ TEST_CASE("keel train has a model's own schedule and a resumed training keeps it
   CHECK(read_json(files.file("j")).at("schedule") == "constant");
   REQUIRE(transformer({"--steps", "10", "--warmup", "0"}).exit_code == 0);
   CHECK(read_json(files.file("j")).at("warmup") == 0);
+}
+
+TEST_CASE("keel train halves its rate after half an epoch of few steps without a better loss") {
+  // All rows are alike, and the rate moves nothing, so that no loss is better than the first one.
+  const TempFolder files;
+  std::string rows = "a,b,y\n0.5,1,1\n";
+  for (int row = 1; row < 150; ++row) rows += "0.5,1,0\n";
+  const std::string data = files.write("t.csv", rows);
+  // 120 rows are for the training: an epoch of 12 steps, and one of 4.
+  for (const auto& [batch, half_epoch] : {std::pair(10, 6), std::pair(30, 2)}) {
+    CAPTURE(batch);
+    const auto scale_after = [&](int steps) {
+      const std::string states = files.file("states");
+      const ToolResult result =
+          run_tool({"train", "--quiet", "--data", data, "--label", "y", "--batch",
+                    std::to_string(batch), "--steps", std::to_string(steps), "--lr", "1e-30",
+                    "--schedule", "plateau", "--backend", "cpu", "--save", states});
+      REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+      return keel::read_safetensors(states).tensors.at("plateau/scale").at(0);
+    };
+    CHECK(scale_after(half_epoch) == 1);
+    CHECK(scale_after(1 + half_epoch) == 0.5);
+  }
 }
 
 TEST_CASE("keel train takes flags that repeat what is usual when it resumes") {

@@ -23,6 +23,8 @@ TEST_CASE("initializers refuse numbers that describe no distribution") {
   };
   refused(uniform(shape, 1, 0), "uniform: range: expected finite low <= high, got [1, 0)");
   refused(uniform(shape, -kInfinity, 1), "got [-inf, 1)");
+  refused(uniform(shape, -1e308, 1e308, f64),
+          "uniform: high: expected less than 1.8e308 above low, got 1e+308");
   refused(normal(shape, 0, -1), "normal: deviation: expected a finite number >= 0, got -1");
   refused(trunc_normal(shape, 0, -1), "trunc_normal: deviation");
   refused(normal(shape, kNaN, 1), "normal: mean: expected a finite number, got nan");

@@ -54,6 +54,28 @@ std::vector<std::string> split(const std::string& flag, const std::string& text)
 
 bool is_optional(const std::string& value) { return value.starts_with('['); }
 
+// The parser tells of a word behind one dash letter by letter: this is the whole of it.
+std::string typed_word(const std::vector<std::string>& words, const std::string& told,
+                       const std::vector<DeclaredFlag>& flags) {
+  if (told.size() != 2 || told.starts_with("--")) return told;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i].starts_with(told)) return words[i];
+    const bool has_value = std::any_of(flags.begin(), flags.end(), [&](const DeclaredFlag& flag) {
+      return words[i] == flag_text(flag.name) && !flag.value.empty() && !is_optional(flag.value);
+    });
+    if (has_value) ++i;
+  }
+  return told;
+}
+
+[[noreturn]] void refuse_flag(const std::string& word, const std::vector<std::string>& names) {
+  const std::string flag = word.substr(0, word.find('='));
+  const bool one_dash = flag.size() > 2 && !flag.starts_with("--");
+  fail(flag, "there is no such flag",
+       flag == "-h" ? "--help lists the flags"
+                    : keel::did_you_mean(one_dash ? "-" + flag : flag, names));
+}
+
 // The parser takes "--keep-best=loss" of a flag whose value may be left out, but not
 // "--keep-best loss".
 std::vector<std::string> with_value_attached(std::vector<std::string> words,
@@ -165,10 +187,7 @@ void CommandLine::parse_flags(const std::vector<std::string>& words) {
   try {
     const auto result = options.parse(static_cast<int>(arguments.size()), arguments.data());
     for (const std::string& word : result.unmatched()) {
-      const std::string flag = word.substr(0, word.find('='));
-      if (word.rfind('-', 0) == 0)
-        fail(flag, "there is no such flag",
-             flag == "-h" ? "--help lists the flags" : keel::did_you_mean(flag, names));
+      if (word.rfind('-', 0) == 0) refuse_flag(typed_word(words, word, flags_), names);
       if (!command_example_.empty())
         fail("'" + word + "'", "is not a flag; the command stands behind --",
              "such as: " + command_example_);

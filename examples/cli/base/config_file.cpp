@@ -11,6 +11,8 @@
 #include <keel/core/base/file.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/base/text_list.h"
+
 namespace keel_cli {
 namespace {
 
@@ -20,17 +22,6 @@ constexpr uint64_t kMostMemory = uint64_t{64} << 20;
 // In the value of a declared flag these words stand for a number.
 constexpr std::array<std::string_view, 14> kNumberWords = {
     "N", "K", "X", "D", "S", "T", "RATE", "MIB", "DECAY", "LIMIT", "NORM", "VALUE", "STEPS", "M"};
-
-std::vector<std::string> parts_of(const std::string& text, char separator) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == separator)
-      parts.emplace_back();
-    else
-      parts.back() += c;
-  }
-  return parts;
-}
 
 bool is_number_word(const std::string& word) {
   const bool digits = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {

@@ -1,6 +1,11 @@
 #include "cli/base/environment_table.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
 #include <limits>
+#include <unistd.h>
 #include <utility>
 
 #include <keel/backends/npu/presets/preset.h>
@@ -12,12 +17,19 @@
 namespace keel_cli {
 namespace {
 
+// The subject of a variable.
+enum class Of : uint8_t {
+  kTool,      // the tool or the machine, in whatever it does
+  kTraining,  // one training: checked by each, see check_training_environment
+  kRun,       // where this process is in a job, and how it runs its steps
+};
+
 struct Variable {
   const char* name;
   const char* about;
   // Throws keel::Error for the value that is set.
   void (*check)(const std::string& name);
-  bool of_training = false;  // checked by each training: see check_training_environment
+  Of of = Of::kTool;
 };
 
 void is_any(const std::string&) {}
@@ -45,48 +57,54 @@ void is_of_job(const std::string& name) {
 }
 
 constexpr Variable kVariables[] = {
-    {"NPU_LOOP_SIZE", "steps in one launch, where --loop-size says nothing", is_count},
-    {"ASCEND_DEVICE_ID", "number of the device, where --device-id says nothing", is_of_job},
-    {"DEVICE_ID", "the same, where ASCEND_DEVICE_ID is not set either", is_of_job},
+    {"NPU_LOOP_SIZE", "steps in one launch, where --loop-size says nothing", is_count, Of::kRun},
+    {"ASCEND_DEVICE_ID", "number of the device, where --device-id says nothing", is_of_job,
+     Of::kRun},
+    {"DEVICE_ID", "the same, where ASCEND_DEVICE_ID is not set either", is_of_job, Of::kRun},
     {"ENABLE_FORCE_V2_CONTROL", "1: keel import converts control flow of version 1 to version 2",
      is_any},
-    {"JOB_ID", "a label of the run, in the summary (job_id)", is_of_job},
-    {"RANK_SIZE", "ranks of the job (1)", is_of_job},
-    {"RANK_ID", "which of them this process is (0)", is_of_job},
-    {"RANK_TABLE_FILE", "JSON: the job's ranks and their devices", is_of_job},
-    {"HCCL_IF_BASE_PORT", "the port on which rank 0 of a rank table listens (29600)", is_of_job},
-    {"HCCL_CONNECT_TIMEOUT", "seconds that ranks wait for one another to come (60)", is_seconds},
-    {"HCCL_EXEC_TIMEOUT", "seconds that they wait for one another afterwards (60)", is_seconds},
-    {"CM_CHIEF_IP", "without a table: where rank 0 listens", is_of_job},
-    {"CM_CHIEF_PORT", "the port there", is_of_job},
-    {"CM_CHIEF_DEVICE", "the device of rank 0: checked, and no more", is_of_job},
-    {"CM_WORKER_SIZE", "ranks of the job, as RANK_SIZE", is_of_job},
-    {"CM_WORKER_IP", "this rank's address: checked, and no more", is_of_job},
+    {"JOB_ID", "a label of the run, in the summary (job_id)", is_of_job, Of::kRun},
+    {"RANK_SIZE", "ranks of the job (1)", is_of_job, Of::kRun},
+    {"RANK_ID", "which of them this process is (0)", is_of_job, Of::kRun},
+    {"RANK_TABLE_FILE", "JSON: the job's ranks and their devices", is_of_job, Of::kRun},
+    {"HCCL_IF_BASE_PORT", "the port on which rank 0 of a rank table listens (29600)", is_of_job,
+     Of::kRun},
+    {"HCCL_CONNECT_TIMEOUT", "seconds that ranks wait for one another to come (60)", is_seconds,
+     Of::kRun},
+    {"HCCL_EXEC_TIMEOUT", "seconds that they wait for one another afterwards (60)", is_seconds,
+     Of::kRun},
+    {"CM_CHIEF_IP", "without a table: where rank 0 listens", is_of_job, Of::kRun},
+    {"CM_CHIEF_PORT", "the port there", is_of_job, Of::kRun},
+    {"CM_CHIEF_DEVICE", "the device of rank 0: checked, and no more", is_of_job, Of::kRun},
+    {"CM_WORKER_SIZE", "ranks of the job, as RANK_SIZE", is_of_job, Of::kRun},
+    {"CM_WORKER_IP", "this rank's address: checked, and no more", is_of_job, Of::kRun},
     {"KEEL_RANK_TRANSPORT",
      "sockets: ranks of one machine sum without shared memory; memory (usual)",
      [](const std::string& name) {
        keel::environment_choice(name, {"memory", "sockets"});
-     }},
-    {"KEEL_RANK_SOCKET", "set by keel launch: the socket to it", is_descriptor},
-    {"KEEL_RANK_PAGE", "set by keel launch: memory that it shares", is_descriptor},
+     },
+     Of::kRun},
+    {"KEEL_RANK_SOCKET", "set by keel launch: the socket to it", is_descriptor, Of::kRun},
+    {"KEEL_RANK_PAGE", "set by keel launch: memory that it shares", is_descriptor, Of::kRun},
     {"PROFILING_MODE", "true: a profile, where no flag says anything of one; false",
      [](const std::string& name) {
        keel::environment_choice(name, {"true", "false"});
      },
-     true},
+     Of::kTraining},
     {"PROFILING_OPTIONS", "JSON: what the profile of PROFILING_MODE holds",
      [](const std::string& name) {
        keel::npu::parse_profiling_options(keel::environment_text(name).value_or("{}"), name);
      },
-     true},
+     Of::kTraining},
     {"STEP_NOW", "steps done before, of a training with --accelerate-train-mode by steps",
-     [](const std::string& name) { check_own(name, keel::step_now_in_environment); }, true},
+     [](const std::string& name) { check_own(name, keel::step_now_in_environment); },
+     Of::kTraining},
     {"TOTAL_STEP", "steps of all of it",
-     [](const std::string&) { keel::total_step_in_environment(); }, true},
+     [](const std::string&) { keel::total_step_in_environment(); }, Of::kTraining},
     {"LOSS_NOW", "the loss before, of one with --accelerate-train-mode by the loss",
-     [](const std::string&) { keel::loss_now_in_environment(); }, true},
+     [](const std::string&) { keel::loss_now_in_environment(); }, Of::kTraining},
     {"TARGET_LOSS", "what it is to come to, where --target-loss says nothing",
-     [](const std::string&) { keel::target_loss_in_environment(); }, true},
+     [](const std::string&) { keel::target_loss_in_environment(); }, Of::kTraining},
     {"KEEL_LOG", "trace, debug, info, warn (usual), error or off: what the log shows",
      [](const std::string&) { static_cast<void>(keel::log_level_in_environment()); }},
     {"KEEL_READ_BUDGET_MIB", "memory that a file may take, where --read-budget says nothing (256)",
@@ -123,9 +141,22 @@ std::vector<EnvironmentRow> read_environment_table() {
 
 void check_training_environment() {
   for (const Variable& variable : kVariables) {
-    if (variable.of_training && keel::environment_text(variable.name))
+    if (variable.of == Of::kTraining && keel::environment_text(variable.name))
       variable.check(variable.name);
   }
+}
+
+std::vector<std::string> environment_of_another_training() {
+  std::vector<std::string> entries;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string name(*entry, std::strcspn(*entry, "="));
+    const bool of_this_run =
+        std::any_of(std::begin(kVariables), std::end(kVariables), [&](const Variable& variable) {
+          return variable.of != Of::kTool && name == variable.name;
+        });
+    if (!of_this_run) entries.emplace_back(*entry);
+  }
+  return entries;
 }
 
 }  // namespace keel_cli

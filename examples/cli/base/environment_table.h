@@ -23,6 +23,10 @@ std::vector<EnvironmentRow> read_environment_table();
 // to what is no value of it, whether or not this training would read it.
 void check_training_environment();
 
+// Returns the environment, an entry "NAME=value" each, without what it says of one training and of
+// where this process is in a job: for another training that the tool starts by itself.
+std::vector<std::string> environment_of_another_training();
+
 }  // namespace keel_cli
 
 #endif  // KEEL_EXAMPLES_CLI_BASE_ENVIRONMENT_TABLE_H

@@ -20,4 +20,15 @@ std::vector<std::string> read_text_list(const std::string& entry, const std::str
   return texts;
 }
 
+std::vector<std::string> parts_of(const std::string& text, char separator) {
+  std::vector<std::string> parts(1);
+  for (const char c : text) {
+    if (c == separator)
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  }
+  return parts;
+}
+
 }  // namespace keel_cli

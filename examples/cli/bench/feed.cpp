@@ -60,9 +60,9 @@ class FeedBench {
     items = items.shuffle(kSeed);
     measure("shuffle", items, "keeping the set on the device (Dataset::cache(device))");
     if (flags_.normalise) {
-      const int64_t pixels = data_.train.height * data_.train.width;
-      items = items.map({{{"image", {keel::f32, {pixels}}}, {"label", {keel::u8, {}}}}}, normalise,
-                        {.name = "normalise", .threads = flags_.map_threads});
+      keel::ElementSpec floats = items.spec();
+      floats.fields[0].type.dtype = keel::f32;
+      items = items.map(floats, normalise, {.name = "normalise", .threads = flags_.map_threads});
       measure("map(normalise)", items,
               fmt::format("--map-threads {}, or --map none: the graph scales bytes",
                           flags_.map_threads + 1));

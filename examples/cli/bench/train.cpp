@@ -180,12 +180,13 @@ class TrainBench {
     const Workload& work = row.work;
     const double fitting = flags_.seconds * 1e6 / row.step.median;
     const int64_t steps = std::clamp<int64_t>(std::llround(fitting), 1, 100);
-    std::vector<std::string> words = {"--model",   work.model->name,
-                                      "--backend", work.backend,
-                                      "--threads", std::to_string(work.threads),
-                                      "--batch",   std::to_string(work.batch),
-                                      "--steps",   std::to_string(steps),
-                                      "--data",    flags_.data};
+    std::vector<std::string> words = {"--model",     work.model->name,
+                                      "--backend",   work.backend,
+                                      "--threads",   std::to_string(work.threads),
+                                      "--batch",     std::to_string(work.batch),
+                                      "--steps",     std::to_string(steps),
+                                      "--data",      flags_.data,
+                                      "--loop-size", std::to_string(row.loop_size)};
     if (work.precision != keel::kDefaultPrecision)
       words.insert(words.end(), {"--precision", work.precision});
     for (const std::string& pass : work.disabled_passes)

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <spawn.h>
+#include <string_view>
 #include <unistd.h>
 
 #include <keel/core/base/file.h>
@@ -14,7 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <sys/wait.h>
 
-extern char** environ;
+#include "cli/base/environment_table.h"
 
 namespace keel_cli {
 namespace {
@@ -43,18 +44,33 @@ class ScratchFile {
   std::string path_;
 };
 
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// Returns what the tool told of its failure, without its own name in front.
+std::string message_in(const std::string& errors) {
+  constexpr std::string_view kPrefix = "keel: error: ";
+  const size_t at = errors.find(kPrefix);
+  std::string message = at == std::string::npos ? errors : errors.substr(at + kPrefix.size());
+  while (message.ends_with('\n')) message.pop_back();
+  return message;
+}
+
 int exit_status(std::vector<std::string>& words, const std::string& errors) {
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
+  // The training of the row is measured, whatever the environment says of one.
+  std::vector<std::string> variables = environment_of_another_training();
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   posix_spawn_file_actions_addopen(&files, STDERR_FILENO, errors.c_str(), O_WRONLY | O_TRUNC, 0);
   pid_t process = 0;
-  const int failure =
-      posix_spawn(&process, kThisProgram, &files, nullptr, arguments.data(), environ);
+  const int failure = posix_spawn(&process, kThisProgram, &files, nullptr,
+                                  pointers_to(words).data(), pointers_to(variables).data());
   posix_spawn_file_actions_destroy(&files);
   if (failure != 0) fail(std::string("cannot be started: ") + std::strerror(failure));
   int status = 0;
@@ -73,7 +89,7 @@ double peak_rss_mib_of_training(const std::vector<std::string>& flags) {
   for (const std::string& plugin : keel::backend_plugins())
     words.insert(words.end(), {"--plugin", plugin});
   const int status = exit_status(words, errors.path());
-  if (status != 0) fail("failed: " + keel::read_file(errors.path(), kMostSummary));
+  if (status != 0) fail("failed: " + message_in(keel::read_file(errors.path(), kMostSummary)));
   const keel::Json json =
       keel::parse_json(keel::read_file(summary.path(), kMostSummary), summary.path());
   return keel::JsonView(json, "summary")["peak_rss_bytes"].number(0) / (1 << 20);

@@ -120,7 +120,7 @@ PredictorFlags read_predictor_flags(const CommandLine& line) {
                        .fix = "keel train --save FILE writes one; --model FILE.onnx has its own",
                        .kind = keel::ErrorKind::kInvalidArgument});
   }
-  if (flags.model && !is_model_file(*flags.model)) keel_examples::find_model(*flags.model);
+  if (flags.model && !is_model_file(*flags.model)) built_in_model(*flags.model);
   flags.data = line.text("data");
   flags.label = flags.data ? read_label(line, *flags.data) : line.text("label").value_or("");
   flags.split = line.choice("split", {"test", "train", "validation", "all"}).value_or(flags.split);
@@ -146,7 +146,9 @@ std::string data_of(const PredictorFlags& flags, const SavedModel& saved) {
 ChosenImages choose_images(const PredictorFlags& flags, const SavedModel& saved) {
   std::string data = data_of(flags, saved);
   keel::LabelledSplits splits = load_chosen(flags, saved, data);
-  arrange_columns(saved, data, label_of(flags, saved, data), splits);
+  const std::string label = label_of(flags, saved, data);
+  require_own_label(saved.find("label"), saved.path(), data, label);
+  arrange_columns(saved, data, label, splits);
   take_dtype_of(saved, data, splits);
   keel::Dataset items = split_of(flags.split, splits, saved);
   const int64_t count = items.size().value();

@@ -94,7 +94,8 @@ void warn_of_failures(const Report& report) {
 int run_migrate(const std::vector<std::string>& words) {
   CommandLine line(
       "migrate",
-      "PATH...: reports what scripts (.py) and models (.onnx) need to come to Keel; "
+      "PATH...: reports what scripts (.py) and models (.onnx, .pb, .pbtxt, .meta) need to come to "
+      "Keel; "
       "exit code 3 where something is unsupported, else 1 where a file could not be read");
   line.add("out", "DIR",
            std::string("where report.json, report.csv and report.html go (") + kFolder + ")");

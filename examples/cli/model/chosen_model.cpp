@@ -50,6 +50,17 @@ bool is_model_file(const std::string& name) {
          keel::graphdef::is_graph_def_path(name);
 }
 
+const keel_examples::Model& built_in_model(const std::string& name) {
+  std::vector<std::string> choices;
+  for (const keel_examples::Model& model : keel_examples::models()) {
+    if (model.name == name) return model;
+    choices.push_back(model.name);
+  }
+  choices.insert(choices.end(), {"FILE.onnx", "FILE.pb", "FILE.keel"});
+  keel::parse_choice(name, "--model", choices);  // throws
+  return keel_examples::models().front();
+}
+
 std::vector<NamedFile> model_files(const std::string& name) {
   std::error_code unknown;
   // A file that is not there is an error of whoever reads it, who can say what to do.
@@ -77,7 +88,7 @@ ModelFile read_file_of(const std::string& path) {
 std::shared_ptr<const ChosenModel> choose_model(const std::string& name) {
   auto chosen = std::make_shared<ChosenModel>();
   if (!is_model_file(name)) {
-    chosen->model = keel_examples::find_model(name);
+    chosen->model = built_in_model(name);
     return chosen;
   }
   ModelFile file = read_file_of(name);

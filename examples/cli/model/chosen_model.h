@@ -52,6 +52,9 @@ void require_same_model_file(const ChosenModel& model, const std::optional<std::
 void require_batch(const ChosenModel& model, int64_t batch);
 // Says whether a value of --model names a file, by its ending.
 bool is_model_file(const std::string& name);
+// Throws keel::Error, which names the files that --model takes as well, where no model has the
+// name.
+const keel_examples::Model& built_in_model(const std::string& name);
 // The files that are read for this value of --model; none for a built-in model.
 std::vector<NamedFile> model_files(const std::string& name);
 // Throws keel::Error for a name that is none, and for a file that cannot be read or is no

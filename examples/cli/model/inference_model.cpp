@@ -34,7 +34,7 @@ InferenceFlags read_inference_flags(const CommandLine& line, const std::string& 
     flags.load =
         required(line, "load", "the file with the states", "keel train --save FILE writes one");
   flags.out = required(line, "out", "the file to write", "--out " + out);
-  if (flags.model && !is_model_file(*flags.model)) keel_examples::find_model(*flags.model);
+  if (flags.model && !is_model_file(*flags.model)) built_in_model(*flags.model);
   flags.batch = line.integer("batch", 1, kMostCount).value_or(0);
   return flags;
 }

@@ -93,6 +93,17 @@ void add_columns(const std::string& data, const std::string& label,
   metadata[kColumns] = write_text_list(names);
 }
 
+void require_own_label(const std::optional<std::string>& own, const std::string& path,
+                       const std::string& data, const std::string& label) {
+  if (!own || *own == label || !is_csv(data)) return;
+  const Names names = keel::csv_columns(data);
+  if (std::find(names.begin(), names.end(), *own) == names.end()) return;
+  throw keel::Error({.op = "--label",
+                     .expected = *own + ", as " + path + " was trained with",
+                     .got = label,
+                     .fix = "drop the flag, or train from the beginning"});
+}
+
 void arrange_columns(const SavedModel& saved, const std::string& data, const std::string& label,
                      keel::LabelledSplits& splits) {
   const Names own = is_csv(data) ? noted_columns(saved) : Names();

@@ -4,6 +4,7 @@
 #define KEEL_EXAMPLES_CLI_MODEL_TABLE_COLUMNS_H
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include <keel/keel.h>
@@ -22,6 +23,12 @@ void add_columns(const std::string& data, const std::string& label,
 // alone that are no table, and those of files that name no columns.
 void arrange_columns(const SavedModel& saved, const std::string& data, const std::string& label,
                      keel::LabelledSplits& splits);
+
+// Throws keel::Error that names --label where another column than that of the file's classes is
+// given and the table has that one, too. In a table that lacks it the classes may have another
+// name.
+void require_own_label(const std::optional<std::string>& own, const std::string& path,
+                       const std::string& data, const std::string& label);
 
 // For weights that a training begins with: throws keel::Error where the table has the columns of
 // the file in another order. Those of other names are another table, to be learnt anew.

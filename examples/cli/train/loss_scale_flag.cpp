@@ -2,22 +2,13 @@
 
 #include <vector>
 
+#include "cli/base/text_list.h"
+
 namespace keel_cli {
 namespace {
 
 constexpr double kMostScale = 3.4e38;
 constexpr size_t kMostNumbers = 5;
-
-std::vector<std::string> parts_of(const std::string& text) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == ',')
-      parts.emplace_back();
-    else
-      parts.back() += c;
-  }
-  return parts;
-}
 
 keel::ExponentialLossScale exponential(const std::vector<std::string>& parts,
                                        const std::string& from) {
@@ -46,7 +37,7 @@ void declare_loss_scale_flag(CommandLine& line) {
 
 std::optional<keel::LossScale> parse_loss_scale(const std::string& text, const std::string& from) {
   if (text == kNoLossScale) return std::nullopt;
-  const std::vector<std::string> parts = parts_of(text);
+  const std::vector<std::string> parts = parts_of(text, ',');
   if (parts[0] != kExponentialLossScale)
     return keel::FixedLossScale{.scale = keel::parse_number(text, from, 1, kMostScale)};
   if (parts.size() <= kMostNumbers + 1) return exponential(parts, from);

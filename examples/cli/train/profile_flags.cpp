@@ -53,7 +53,7 @@ void read_environment(const std::string& backend, ProfileFlags& flags) {
 
 void declare_profile_flags(CommandLine& line) {
   line.add("profile", "DIR", "where the modelled NPU's time goes: tables, timeline, advice");
-  line.add("profile-steps", "A-B",
+  line.add("profile-steps", "N|A-B",
            "the steps in the profile, from the first one of this run on (1-3)");
   line.add("profiling-mode", "true|false",
            "a profile by Ascend's option of that name (PROFILING_MODE, else false)");

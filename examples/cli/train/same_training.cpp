@@ -85,7 +85,7 @@ keel::Fingerprint written_files(keel::Group& group, const TrainFlags& flags) {
 void require_same_training(keel::Group& group, const TrainFlags& flags,
                            const PlannedTraining& plan) {
   const keel::RankPlace place = keel::read_job_environment().place;
-  const std::string update = keel::write_json(run_configuration(flags, plan.steps));
+  const std::string update = keel::write_json(run_configuration(flags, plan.graph, plan.steps));
   keel::Fingerprint own = {
       {"version", KEEL_VERSION},
       {"backend", flags.backend},

@@ -1,5 +1,6 @@
 #include "cli/train/summary.h"
 
+#include <set>
 #include <utility>
 
 #include <keel/core/base/file.h>
@@ -40,7 +41,6 @@ void add_update(const UpdateFlags& update, int64_t total_steps, keel::Json& summ
 void add_flags(const TrainFlags& flags, keel::Json& summary) {
   summary["backend"] = flags.backend;
   summary["model"] = flags.task->name;
-  summary["dtype"] = "f32";  // of the states
   summary["precision"] = flags.precision_mode;
   if (!flags.disabled_passes.empty()) summary["disabled_passes"] = flags.disabled_passes;
   summary["placement"] = keel::name_of(flags.placement);
@@ -54,6 +54,18 @@ void add_flags(const TrainFlags& flags, keel::Json& summary) {
   summary["shift"] = flags.augmentation.shift;
   summary["flip"] = flags.augmentation.flip;
   summary["cutout"] = flags.augmentation.cutout;
+}
+
+// Returns the dtypes of the states that are trained, each once: "f32".
+std::string dtypes_of(const keel::Graph& graph) {
+  std::string names;
+  std::set<keel::DType> seen;
+  for (const keel::Value& state : graph.states()) {
+    if (!state.node().as<keel::StateAttributes>().trainable) continue;
+    if (seen.insert(state.dtype()).second)
+      names += (names.empty() ? "" : ", ") + std::string(keel::name_of(state.dtype()));
+  }
+  return names;
 }
 
 keel::Json phase(const std::string& precision, int64_t steps, double seconds,
@@ -250,7 +262,7 @@ keel::Json summarise(const TrainFlags& flags, const TrainOutcome& outcome, keel:
   summary["compiles"] = session.compiles();
   summary["threads"] = flags.threads;
   if (flags.resume) summary["resumed_at_step"] = flags.resume->step();
-  summary.update(run_configuration(flags, outcome.total_steps));
+  summary.update(run_configuration(flags, session.graph(), outcome.total_steps));
   add_origin(flags, summary);
   add_loop(trainer.loop(), outcome.report, summary);
   add_acceleration(flags, outcome, summary);
@@ -271,9 +283,11 @@ keel::Json summarise(const TrainFlags& flags, const TrainOutcome& outcome, keel:
 
 }  // namespace
 
-keel::Json run_configuration(const TrainFlags& flags, int64_t total_steps) {
+keel::Json run_configuration(const TrainFlags& flags, const keel::Graph& graph,
+                             int64_t total_steps) {
   keel::Json configuration;
   add_flags(flags, configuration);
+  if (const std::string dtypes = dtypes_of(graph); !dtypes.empty()) configuration["dtype"] = dtypes;
   if (!flags.own_update()) add_update(flags.update, total_steps, configuration);
   return configuration;
 }

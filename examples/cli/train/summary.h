@@ -50,9 +50,10 @@ struct TrainOutcome {
   std::string feeding() const;
 };
 
-// Returns the flags that decide what a training of that many steps computes, as summaries and saved
-// files have them.
-keel::Json run_configuration(const TrainFlags& flags, int64_t total_steps);
+// Returns the flags that decide what a training of the graph for that many steps computes, as
+// summaries and saved files have them, and the dtypes of the states that it trains.
+keel::Json run_configuration(const TrainFlags& flags, const keel::Graph& graph,
+                             int64_t total_steps);
 
 // Writes it to the file of --summary, atomically.
 void write_summary(const TrainFlags& flags, const TrainOutcome& outcome, keel::Trainer& trainer);

@@ -329,6 +329,7 @@ class TrainRun {
   }
 
   void check_resume(const SavedRun& saved) const {
+    require_own_label(saved.find("label"), saved.path(), flags_.data, flags_.label);
     saved.require_same_data(flags_.data, data_sha256_);
     saved.require_place(steps_per_epoch_, flags_.global_batch());
     if (!flags_.allow_non_finite) saved.require_finite();
@@ -512,7 +513,7 @@ class TrainRun {
   std::map<std::string, std::string> metadata(
       const std::optional<keel::ValidationBest>& best) const {
     auto metadata = saved_form(flags_.update, total_steps_);
-    metadata["run"] = keel::write_json(run_configuration(flags_, total_steps_));
+    metadata["run"] = keel::write_json(run_configuration(flags_, graph_, total_steps_));
     metadata.merge(saved_form(flags_.augmentation));
     metadata.merge(saved_form(flags_.precision, flags_.precision_mode));
     metadata.merge(saved_acceleration(flags_));

@@ -229,6 +229,16 @@ void require_unscaled(const CommandLine& line, const TrainFlags& flags) {
                      .kind = keel::ErrorKind::kInvalidArgument});
 }
 
+int64_t steps_of_loop(const std::string& text) {
+  try {
+    return keel::parse_integer(text, "--loop-size", 1);
+  } catch (const keel::Error& error) {
+    keel::ErrorInfo info = error.info();
+    info.expected += ", auto, or a time in ms: 250ms";
+    throw keel::Error(std::move(info));
+  }
+}
+
 // "100", "auto", or a wall time: "250ms".
 void read_loop_size(const std::string& text, TrainFlags& flags) {
   constexpr std::string_view kUnit = "ms";
@@ -239,7 +249,7 @@ void read_loop_size(const std::string& text, TrainFlags& flags) {
         keel::parse_number(text.substr(0, text.size() - kUnit.size()), "--loop-size", 1e-3, 3.6e6);
     flags.loop_tuner = keel::LoopTuner::time_target(ms * 1e-3);
   } else {
-    flags.loop_size.set(text, "--loop-size");
+    flags.loop_size.set(steps_of_loop(text), "--loop-size");
   }
 }
 

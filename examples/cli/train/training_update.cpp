@@ -67,8 +67,11 @@ keel::Schedule make_schedule(double rate, const UpdateFlags& flags, const Traini
   }
   if (flags.schedule == "plateau") {
     const int64_t epoch = divided_up(length.steps_per_epoch, flags.accumulate);
-    return keel::reduce_on_plateau(
-        rate, {.factor = 0.5, .patience = 4, .every = std::max<int64_t>(epoch / 10, 1)});
+    // Five looks are about half an epoch; an epoch of fewer than 20 updates needs another number of
+    // them, and a single one would halve the rate for each loss that is not smaller than the last.
+    const int64_t every = std::max<int64_t>(epoch / 10, 1);
+    const int64_t looks = std::max<int64_t>((epoch + every) / (2 * every), 2);
+    return keel::reduce_on_plateau(rate, {.factor = 0.5, .patience = looks - 1, .every = every});
   }
   return rate;
 }
