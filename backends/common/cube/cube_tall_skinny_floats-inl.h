@@ -93,7 +93,7 @@ struct FloatOperands {
       hv::with_computed_bytes(operand.bytes, with_lanes);
       return true;
     }
-    // More registers are for processors that multiply bf16 themselves.
+    // Processors with more registers pack rounded bytes: most multiply bf16 by other kernels.
     if constexpr (!kManyRegisters) {
       const hv::WithRounding<WithFloatLanes<F>> rounding{operand.bytes, with_lanes};
       hv::with_computed_bytes(operand.bytes, rounding);

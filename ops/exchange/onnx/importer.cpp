@@ -382,7 +382,7 @@ bool Importer::fits(const Scratch& scratch, const NodeProto& node, const Values&
     if (size > kMostFoldedBytes) return false;
     kept += size;
   }
-  // What need not be computed here leaves as much for what has to be.
+  // Results that need not be computed here leave as much room for those that have to be.
   return taken_ + kept <= budget_ / 2;
 }
 
