@@ -101,9 +101,7 @@ Value require_own(const std::string& layer, const Graph& graph, const Operand& x
                   const char* argument, CallSite site) {
   const Value input = require_value(x, layer.c_str(), argument, site);
   input.graph().require_open(layer, argument, input, site);
-  const Graph* root = &input.graph();
-  while (root->parent() != nullptr) root = root->parent();
-  if (root == &graph) return input;
+  if (&root_of(input.graph()) == &graph) return input;
   throw Error({.op = layer,
                .argument = argument,
                .expected = "a value of the graph that the layer was made in",

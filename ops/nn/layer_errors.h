@@ -52,6 +52,9 @@ void require_groups(const char* layer, const Scope& scope, int64_t groups, int64
 std::vector<int64_t> height_and_width(const char* layer, const Scope& scope, const char* argument,
                                       std::vector<int64_t> list);
 
+// Returns the graph that all others around a body are in; a graph that is no body is its own.
+Graph& root_of(Graph& graph);
+
 // x as a Value of the graph that the layer's states are in, or of a body in it. Throws Error naming
 // the layer.
 Value require_own(const std::string& layer, const Graph& graph, const Operand& x,

@@ -8,6 +8,7 @@
 #include "keel/core/base/printable.h"
 #include "keel/graph/precision/keep_dtype.h"
 #include "keel/ops/elementwise.h"
+#include "keel/ops/nn/layer_errors.h"
 
 namespace keel {
 
@@ -24,13 +25,13 @@ struct Scope::Members {
   }
 };
 
-namespace {
-
 Graph& root_of(Graph& graph) {
   Graph* root = &graph;
   while (root->parent() != nullptr) root = root->parent();
   return *root;
 }
+
+namespace {
 
 Values chosen(const Values& states, bool trainable) {
   Values result;

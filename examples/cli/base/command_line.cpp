@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <sstream>
 #include <utility>
 
@@ -56,14 +57,11 @@ bool is_optional(const std::string& value) { return value.starts_with('['); }
 
 // The parser tells of a word behind one dash letter by letter: this is the whole of it.
 std::string typed_word(const std::vector<std::string>& words, const std::string& told,
-                       const std::vector<DeclaredFlag>& flags) {
+                       const std::function<bool(const std::string&)>& takes_value) {
   if (told.size() != 2 || told.starts_with("--")) return told;
   for (size_t i = 0; i < words.size(); ++i) {
     if (words[i].starts_with(told)) return words[i];
-    const bool has_value = std::any_of(flags.begin(), flags.end(), [&](const DeclaredFlag& flag) {
-      return words[i] == flag_text(flag.name) && !flag.value.empty() && !is_optional(flag.value);
-    });
-    if (has_value) ++i;
+    if (takes_value(words[i])) ++i;
   }
   return told;
 }
@@ -187,7 +185,10 @@ void CommandLine::parse_flags(const std::vector<std::string>& words) {
   try {
     const auto result = options.parse(static_cast<int>(arguments.size()), arguments.data());
     for (const std::string& word : result.unmatched()) {
-      if (word.rfind('-', 0) == 0) refuse_flag(typed_word(words, word, flags_), names);
+      if (word.rfind('-', 0) == 0) {
+        const auto has_value = [&](const std::string& typed) { return takes_value(typed); };
+        refuse_flag(typed_word(words, word, has_value), names);
+      }
       if (!command_example_.empty())
         fail("'" + word + "'", "is not a flag; the command stands behind --",
              "such as: " + command_example_);
