@@ -117,10 +117,10 @@ class BatchStage final : public DerivedStage {
     return shape_.batches_of(*items);
   }
   bool indexed() const override { return from()->indexed(); }
-  std::unique_ptr<IndexedReader> open_indexed(const PassContext& pass) const override {
+  std::unique_ptr<IndexedReader> open_indexed(const DataPass& pass) const override {
     return std::make_unique<BatchedIndexedReader>(shape_, from()->open_indexed(pass));
   }
-  std::unique_ptr<Reader> open(const PassContext& pass) const override {
+  std::unique_ptr<Reader> open(const DataPass& pass) const override {
     if (indexed()) return open_indexed(pass);
     return std::make_unique<BatchedReader>(shape_, from()->open(pass));
   }

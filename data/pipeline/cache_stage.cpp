@@ -39,7 +39,7 @@ class CacheStage final : public DerivedStage {
   StagePtr on(StagePtr from) const override { return make_cache_stage(std::move(from), site_); }
   bool same_items() const override { return true; }
   bool indexed() const override { return true; }
-  std::unique_ptr<IndexedReader> open_indexed(const PassContext& pass) const override {
+  std::unique_ptr<IndexedReader> open_indexed(const DataPass& pass) const override {
     return std::make_unique<CachedReader>(layout(), stored(pass));
   }
   uint64_t order_key(uint64_t) const override { return from()->order_key(0); }
@@ -47,7 +47,7 @@ class CacheStage final : public DerivedStage {
  private:
   // Returns the items, which one reader at a time fills the cache with; where the pass is stopped
   // meanwhile, only some of them.
-  std::shared_ptr<const StoredItems> stored(const PassContext& pass) const {
+  std::shared_ptr<const StoredItems> stored(const DataPass& pass) const {
     std::unique_lock<std::mutex> lock(mutex_);
     while (filling_) {
       if (pass.stopped()) return no_items();
@@ -73,7 +73,7 @@ class CacheStage final : public DerivedStage {
     return items;
   }
 
-  std::shared_ptr<const StoredItems> read_pass(const PassContext& pass) const {
+  std::shared_ptr<const StoredItems> read_pass(const DataPass& pass) const {
     auto items = no_items();
     ItemStore& store = items->store;
     const auto reader = from()->open(pass);

@@ -58,7 +58,7 @@ class DeviceCacheStage final : public DerivedStage {
       : DerivedStage(std::move(from)), device_(device) {}
 
   bool indexed() const override { return true; }
-  std::unique_ptr<IndexedReader> open_indexed(const PassContext& pass) const override {
+  std::unique_ptr<IndexedReader> open_indexed(const DataPass& pass) const override {
     return from()->open_indexed(pass);
   }
   StagePtr on(StagePtr from) const override { return from; }
@@ -103,7 +103,7 @@ class RowStage final : public Stage {
         dropped_(cache.dropped_items()) {}
   std::optional<int64_t> size() const override { return size_; }
   bool indexed() const override { return true; }
-  std::unique_ptr<IndexedReader> open_indexed(const PassContext&) const override {
+  std::unique_ptr<IndexedReader> open_indexed(const DataPass&) const override {
     return std::make_unique<RowReader>(size_);
   }
   uint64_t order_key(uint64_t) const override { return key_; }

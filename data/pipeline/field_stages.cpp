@@ -59,11 +59,11 @@ class SelectStage final : public DerivedStage {
   SelectStage(ElementSpec item, StagePtr from, Places places)
       : DerivedStage(std::move(item), std::move(from)), places_(std::move(places)) {}
   bool indexed() const override { return from()->indexed(); }
-  std::unique_ptr<IndexedReader> open_indexed(const PassContext& pass) const override {
+  std::unique_ptr<IndexedReader> open_indexed(const DataPass& pass) const override {
     return std::make_unique<SelectedIndexedReader>(from()->open_indexed(pass), places_,
                                                    from()->layout().fields());
   }
-  std::unique_ptr<Reader> open(const PassContext& pass) const override {
+  std::unique_ptr<Reader> open(const DataPass& pass) const override {
     if (indexed()) return open_indexed(pass);
     return std::make_unique<SelectedReader>(from()->open(pass), places_, from()->layout().fields());
   }
@@ -150,12 +150,12 @@ class ZipStage final : public Stage {
     return std::all_of(parts_.begin(), parts_.end(),
                        [](const StagePtr& part) { return part->indexed(); });
   }
-  std::unique_ptr<IndexedReader> open_indexed(const PassContext& pass) const override {
+  std::unique_ptr<IndexedReader> open_indexed(const DataPass& pass) const override {
     std::vector<std::unique_ptr<IndexedReader>> readers;
     for (const StagePtr& part : parts_) readers.push_back(part->open_indexed(pass));
     return std::make_unique<ZippedIndexedReader>(std::move(readers), widths());
   }
-  std::unique_ptr<Reader> open(const PassContext& pass) const override {
+  std::unique_ptr<Reader> open(const DataPass& pass) const override {
     if (indexed()) return open_indexed(pass);
     std::vector<std::unique_ptr<Reader>> readers;
     for (const StagePtr& part : parts_) readers.push_back(part->open(pass));

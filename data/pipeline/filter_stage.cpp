@@ -20,7 +20,7 @@ class FilterStage final : public DerivedStage {
 
   std::optional<int64_t> size() const override { return std::nullopt; }
   std::optional<int64_t> dropped_items() const override { return std::nullopt; }
-  std::unique_ptr<Reader> open(const PassContext& pass) const override;
+  std::unique_ptr<Reader> open(const DataPass& pass) const override;
 
   bool keeps(int64_t item, const FieldAddresses& fields) const {
     return call_user(name_, item, site_, [&] {
@@ -38,7 +38,7 @@ class FilterStage final : public DerivedStage {
 
 class FilteredReader final : public Reader {
  public:
-  FilteredReader(const FilterStage& stage, const PassContext& pass)
+  FilteredReader(const FilterStage& stage, const DataPass& pass)
       : stage_(stage),
         pass_(pass),
         from_(stage.from()->open(pass)),
@@ -85,13 +85,13 @@ class FilteredReader final : public Reader {
   }
 
   const FilterStage& stage_;
-  PassContext pass_;
+  DataPass pass_;
   std::unique_ptr<Reader> from_;
   ItemBlock spare_;
   int64_t seen_ = 0;
 };
 
-std::unique_ptr<Reader> FilterStage::open(const PassContext& pass) const {
+std::unique_ptr<Reader> FilterStage::open(const DataPass& pass) const {
   return std::make_unique<FilteredReader>(*this, pass);
 }
 

@@ -16,8 +16,8 @@ class GeneratorStage final : public Stage {
 
   std::optional<int64_t> size() const override { return size_; }
   bool indexed() const override { return size_.has_value(); }
-  std::unique_ptr<IndexedReader> open_indexed(const PassContext& pass) const override;
-  std::unique_ptr<Reader> open(const PassContext& pass) const override;
+  std::unique_ptr<IndexedReader> open_indexed(const DataPass& pass) const override;
+  std::unique_ptr<Reader> open(const DataPass& pass) const override;
   uint64_t order_key(uint64_t) const override { return 0; }
 
   bool generate(int64_t index, const FieldAddresses& out) const {
@@ -43,7 +43,7 @@ class GeneratorStage final : public Stage {
 
 class GeneratedIndexedReader final : public IndexedReader {
  public:
-  GeneratedIndexedReader(const GeneratorStage& stage, const PassContext& pass, int64_t size)
+  GeneratedIndexedReader(const GeneratorStage& stage, const DataPass& pass, int64_t size)
       : stage_(stage), pass_(pass), size_(size) {}
   int64_t size() const override { return size_; }
   void gather(std::span<const int64_t> items, const FieldAddresses& out) const override {
@@ -58,13 +58,13 @@ class GeneratedIndexedReader final : public IndexedReader {
 
  private:
   const GeneratorStage& stage_;
-  PassContext pass_;
+  DataPass pass_;
   int64_t size_;
 };
 
 class GeneratedReader final : public Reader {
  public:
-  GeneratedReader(const GeneratorStage& stage, const PassContext& pass)
+  GeneratedReader(const GeneratorStage& stage, const DataPass& pass)
       : stage_(stage), pass_(pass), spare_(stage.layout(), 1) {}
   int64_t read(int64_t count, const FieldAddresses& out) override {
     const ItemLayout& layout = stage_.layout();
@@ -90,17 +90,17 @@ class GeneratedReader final : public Reader {
   }
 
   const GeneratorStage& stage_;
-  PassContext pass_;
+  DataPass pass_;
   ItemBlock spare_;
   int64_t next_ = 0;
   bool ended_ = false;
 };
 
-std::unique_ptr<IndexedReader> GeneratorStage::open_indexed(const PassContext& pass) const {
+std::unique_ptr<IndexedReader> GeneratorStage::open_indexed(const DataPass& pass) const {
   return std::make_unique<GeneratedIndexedReader>(*this, pass, *size_);
 }
 
-std::unique_ptr<Reader> GeneratorStage::open(const PassContext& pass) const {
+std::unique_ptr<Reader> GeneratorStage::open(const DataPass& pass) const {
   if (indexed()) return open_indexed(pass);
   return std::make_unique<GeneratedReader>(*this, pass);
 }

@@ -33,19 +33,19 @@ class MapStage final : public DerivedStage {
 
   bool indexed() const override { return from()->indexed(); }
   bool same_items() const override { return !draws_ && from()->same_items(); }
-  std::unique_ptr<IndexedReader> open_indexed(const PassContext& pass) const override;
-  std::unique_ptr<Reader> open(const PassContext& pass) const override;
+  std::unique_ptr<IndexedReader> open_indexed(const DataPass& pass) const override;
+  std::unique_ptr<Reader> open(const DataPass& pass) const override;
 
   const ItemLayout& input() const { return from()->layout(); }
   std::unique_ptr<ThreadPool> make_pool() const {
     return threads_ > 1 ? std::make_unique<ThreadPool>(threads_) : nullptr;
   }
-  uint64_t pass_key(const PassContext& pass) const { return fold_key(seed_, pass.round); }
+  uint64_t pass_key(const DataPass& pass) const { return fold_key(seed_, pass.round); }
   // item_at(i) is where item i of these `count` lies, item_number(i) its number in the pass. Ends
   // early where the pass is stopped.
   template <class At, class Number>
   void apply(int64_t count, At item_at, const FieldAddresses& out, Number item_number,
-             const PassContext& pass, uint64_t pass_key) const {
+             const DataPass& pass, uint64_t pass_key) const {
     std::array<const void*, ItemLayout::kMaxFields> addresses;
     for (int64_t i = 0; i < count && !pass.stopped(); ++i) {
       const FieldAddresses& from_item = item_at(i);
@@ -86,7 +86,7 @@ void share_out(ThreadPool* pool, int64_t count, Share share) {
 
 class MappedReader final : public Reader {
  public:
-  MappedReader(const MapStage& stage, const PassContext& pass)
+  MappedReader(const MapStage& stage, const DataPass& pass)
       : stage_(stage),
         pass_(pass),
         key_(stage.pass_key(pass)),
@@ -122,7 +122,7 @@ class MappedReader final : public Reader {
 
  private:
   const MapStage& stage_;
-  PassContext pass_;
+  DataPass pass_;
   uint64_t key_;
   std::unique_ptr<Reader> from_;
   std::unique_ptr<ThreadPool> pool_;
@@ -132,7 +132,7 @@ class MappedReader final : public Reader {
 
 class MappedIndexedReader final : public IndexedReader {
  public:
-  MappedIndexedReader(const MapStage& stage, const PassContext& pass)
+  MappedIndexedReader(const MapStage& stage, const DataPass& pass)
       : stage_(stage),
         pass_(pass),
         key_(stage.pass_key(pass)),
@@ -175,17 +175,17 @@ class MappedIndexedReader final : public IndexedReader {
   }
 
   const MapStage& stage_;
-  PassContext pass_;
+  DataPass pass_;
   uint64_t key_;
   std::unique_ptr<IndexedReader> from_;
   std::unique_ptr<ThreadPool> pool_;
 };
 
-std::unique_ptr<IndexedReader> MapStage::open_indexed(const PassContext& pass) const {
+std::unique_ptr<IndexedReader> MapStage::open_indexed(const DataPass& pass) const {
   return std::make_unique<MappedIndexedReader>(*this, pass);
 }
 
-std::unique_ptr<Reader> MapStage::open(const PassContext& pass) const {
+std::unique_ptr<Reader> MapStage::open(const DataPass& pass) const {
   if (indexed()) return open_indexed(pass);
   return std::make_unique<MappedReader>(*this, pass);
 }

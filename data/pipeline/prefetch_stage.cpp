@@ -13,7 +13,7 @@ namespace {
 
 class PrefetchedReader final : public Reader {
  public:
-  PrefetchedReader(const Stage& from, const ItemLayout& layout, const PassContext& pass,
+  PrefetchedReader(const Stage& from, const ItemLayout& layout, const DataPass& pass,
                    int64_t elements, CallSite site)
       : layout_(layout),
         pass_(pass),
@@ -109,7 +109,7 @@ class PrefetchedReader final : public Reader {
   }
 
   const ItemLayout& layout_;
-  PassContext pass_;
+  DataPass pass_;
   std::atomic<bool> quit_{false};
   std::unique_ptr<Reader> from_;
   ItemStore ring_;
@@ -133,7 +133,7 @@ class PrefetchStage final : public DerivedStage {
   StagePtr on(StagePtr from) const override {
     return make_prefetch_stage(std::move(from), elements_, site_);
   }
-  std::unique_ptr<Reader> open(const PassContext& pass) const override {
+  std::unique_ptr<Reader> open(const DataPass& pass) const override {
     return std::make_unique<PrefetchedReader>(*from(), layout(), pass, elements_, site_);
   }
 

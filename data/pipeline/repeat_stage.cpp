@@ -34,7 +34,7 @@ class RepeatStage final : public DerivedStage {
     if (!once || !times_) return std::nullopt;
     return checked_mul(*once, *times_, "repeat");
   }
-  std::unique_ptr<Reader> open(const PassContext& pass) const override;
+  std::unique_ptr<Reader> open(const DataPass& pass) const override;
   bool endless() const override { return !times_ || from()->endless(); }
   uint64_t order_key(uint64_t round) const override {
     return from()->order_key(first_round(round));
@@ -46,7 +46,7 @@ class RepeatStage final : public DerivedStage {
 
 class RepeatReader final : public Reader {
  public:
-  RepeatReader(const RepeatStage& stage, const PassContext& pass)
+  RepeatReader(const RepeatStage& stage, const DataPass& pass)
       : stage_(stage),
         pass_(pass),
         rest_(stage.times().value_or(std::numeric_limits<int64_t>::max())) {
@@ -93,13 +93,13 @@ class RepeatReader final : public Reader {
   }
 
   const RepeatStage& stage_;
-  PassContext pass_;
+  DataPass pass_;
   int64_t rest_;  // passes left, the current one included
   int64_t in_pass_ = 0;
   std::unique_ptr<Reader> current_;
 };
 
-std::unique_ptr<Reader> RepeatStage::open(const PassContext& pass) const {
+std::unique_ptr<Reader> RepeatStage::open(const DataPass& pass) const {
   return std::make_unique<RepeatReader>(*this, pass);
 }
 

@@ -126,11 +126,11 @@ class ConcatenateStage final : public SequenceStage {
  public:
   using SequenceStage::SequenceStage;
   bool indexed() const override { return parts()[0]->indexed() && parts()[1]->indexed(); }
-  std::unique_ptr<IndexedReader> open_indexed(const PassContext& pass) const override {
+  std::unique_ptr<IndexedReader> open_indexed(const DataPass& pass) const override {
     return std::make_unique<ConcatenatedIndexedReader>(layout(), parts()[0]->open_indexed(pass),
                                                        parts()[1]->open_indexed(pass));
   }
-  std::unique_ptr<Reader> open(const PassContext& pass) const override {
+  std::unique_ptr<Reader> open(const DataPass& pass) const override {
     if (indexed()) return open_indexed(pass);
     return std::make_unique<ConcatenatedReader>(layout(), parts()[0]->open(pass),
                                                 parts()[1]->open(pass));
@@ -231,7 +231,7 @@ class InterleaveStage final : public SequenceStage {
  public:
   InterleaveStage(std::vector<StagePtr> parts, int64_t block)
       : SequenceStage(std::move(parts)), block_(block) {}
-  std::unique_ptr<Reader> open(const PassContext& pass) const override {
+  std::unique_ptr<Reader> open(const DataPass& pass) const override {
     std::vector<std::unique_ptr<Reader>> readers;
     for (const StagePtr& part : parts()) readers.push_back(part->open(pass));
     return std::make_unique<InterleavedReader>(layout(), std::move(readers), block_);

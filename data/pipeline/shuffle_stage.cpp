@@ -61,7 +61,7 @@ class ShuffleStage final : public DerivedStage {
 
   StagePtr on(StagePtr from) const override { return make_shuffle_stage(std::move(from), seed_); }
   bool indexed() const override { return true; }
-  std::unique_ptr<IndexedReader> open_indexed(const PassContext& pass) const override {
+  std::unique_ptr<IndexedReader> open_indexed(const DataPass& pass) const override {
     return std::make_unique<ShuffledReader>(layout(), from()->open_indexed(pass),
                                             fold_key(seed_, pass.round));
   }
@@ -151,7 +151,7 @@ class BufferedShuffleStage final : public DerivedStage {
   StagePtr on(StagePtr from) const override {
     return make_buffered_shuffle_stage(std::move(from), buffer_, seed_, site_);
   }
-  std::unique_ptr<Reader> open(const PassContext& pass) const override {
+  std::unique_ptr<Reader> open(const DataPass& pass) const override {
     ItemStore buffer(layout(), std::min(buffer_, from()->size().value_or(buffer_)),
                      {"shuffle_buffered", "give it a smaller buffer", site_});
     return std::make_unique<BufferedShuffleReader>(from()->open(pass), layout(), std::move(buffer),

@@ -80,12 +80,12 @@ class SliceStage final : public DerivedStage {
     return size_of_slice(*before);
   }
   bool indexed() const override { return from()->indexed(); }
-  std::unique_ptr<IndexedReader> open_indexed(const PassContext& pass) const override {
+  std::unique_ptr<IndexedReader> open_indexed(const DataPass& pass) const override {
     auto reader = from()->open_indexed(pass);
     const int64_t size = size_of_slice(reader->size());
     return std::make_unique<SlicedIndexedReader>(layout(), std::move(reader), first_, step_, size);
   }
-  std::unique_ptr<Reader> open(const PassContext& pass) const override {
+  std::unique_ptr<Reader> open(const DataPass& pass) const override {
     if (indexed()) return open_indexed(pass);
     return std::make_unique<SlicedReader>(layout(), from()->open(pass), first_, step_, limit_);
   }

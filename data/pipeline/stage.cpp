@@ -32,7 +32,7 @@ int64_t IndexedReader::skip(int64_t count) {
 
 bool IndexedReader::locate(std::span<const int64_t>, FieldAddresses*) const { return false; }
 
-std::unique_ptr<IndexedReader> Stage::open_indexed(const PassContext&) const {
+std::unique_ptr<IndexedReader> Stage::open_indexed(const DataPass&) const {
   throw Error({.op = "dataset", .message = "the items of this stage come in order only"});
 }
 

@@ -53,12 +53,12 @@ class FieldAddresses {
 inline constexpr std::chrono::milliseconds kStopCheck{50};
 
 // Which pass is opened, and the flags that end it early.
-struct PassContext {
+struct DataPass {
   uint64_t round = 0;  // number of the pass: what shuffles are keyed by beside their seed
   const std::atomic<bool>* stop = nullptr;
   // Where a reader on another thread reads this pass ahead: the pass that it does so for. Where
   // that one is stopped, so is this one. It must outlive this one.
-  const PassContext* outer = nullptr;
+  const DataPass* outer = nullptr;
   bool stopped() const noexcept {
     if (stop != nullptr && stop->load(std::memory_order_relaxed)) return true;
     return outer != nullptr && outer->stopped();
@@ -104,8 +104,8 @@ class Stage {
   virtual std::optional<int64_t> size() const = 0;
   // Says whether open_indexed may be called.
   virtual bool indexed() const { return false; }
-  virtual std::unique_ptr<IndexedReader> open_indexed(const PassContext& pass) const;
-  virtual std::unique_ptr<Reader> open(const PassContext& pass) const { return open_indexed(pass); }
+  virtual std::unique_ptr<IndexedReader> open_indexed(const DataPass& pass) const;
+  virtual std::unique_ptr<Reader> open(const DataPass& pass) const { return open_indexed(pass); }
   // A number that differs where the order of the items does: of the shuffles of pass `round`; 0
   // without any.
   virtual uint64_t order_key(uint64_t round) const = 0;

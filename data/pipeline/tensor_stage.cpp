@@ -45,7 +45,7 @@ class TensorStage final : public Stage {
 
   std::optional<int64_t> size() const override { return size_; }
   bool indexed() const override { return true; }
-  std::unique_ptr<IndexedReader> open_indexed(const PassContext&) const override {
+  std::unique_ptr<IndexedReader> open_indexed(const DataPass&) const override {
     return std::make_unique<TensorReader>(layout(), tensors_, size_);
   }
   uint64_t order_key(uint64_t) const override { return 0; }

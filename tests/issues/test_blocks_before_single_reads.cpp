@@ -20,12 +20,12 @@ TEST_SUITE_BEGIN("pipeline");
 namespace {
 
 using keel::Cursor;
+using keel::DataPass;
 using keel::Dataset;
 using keel::DatasetIterator;
 using keel::ElementSpec;
 using keel::FieldAddresses;
 using keel::ItemSlot;
-using keel::PassContext;
 using keel::Reader;
 using keel::Tail;
 using Numbers = std::vector<int64_t>;
@@ -38,7 +38,7 @@ class NotingStage final : public keel::Stage {
   NotingStage(int64_t count, int64_t first) : Stage(kNumber), count_(count), first_(first) {}
   std::optional<int64_t> size() const override { return std::nullopt; }
   uint64_t order_key(uint64_t) const override { return 0; }
-  std::unique_ptr<Reader> open(const PassContext&) const override;
+  std::unique_ptr<Reader> open(const DataPass&) const override;
 
   mutable Numbers asked;
   mutable int64_t given = 0;  // of the last pass
@@ -69,7 +69,7 @@ class NotingStage::Numbered final : public Reader {
   const NotingStage& stage_;
 };
 
-std::unique_ptr<Reader> NotingStage::open(const PassContext&) const {
+std::unique_ptr<Reader> NotingStage::open(const DataPass&) const {
   return std::make_unique<Numbered>(*this);
 }
 
