@@ -22,14 +22,18 @@ namespace hv = vector::HWY_NAMESPACE;
 // How early operands are called for: neither order is one that processors foresee.
 constexpr size_t kRowsAhead = 12, kBytesAhead = 256;
 
-// One panel whose elements lie side by side for each k. Stores are whole vectors: what they spill
-// over the panel's edge is overwritten by the next k (kPackSlack at the very end).
+// One panel whose elements lie side by side for each k. Loads and stores are whole vectors where
+// something follows: what they spill over the panel's edge is overwritten by the next k, or by the
+// next panel (kPackSlack at the very end).
 template <class Loader>
 HWY_INLINE void pack_across(const Loader& loader, const PackCall& call, size_t begin, size_t count,
                             float* to) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
   const auto* src = static_cast<const typename Loader::Element*>(call.src);
+  const size_t in_vectors = (count + lanes - 1) / lanes * lanes;
+  const bool whole = begin + in_vectors <= call.first + call.count;
+  const size_t loaded = whole ? in_vectors : count;
   for (size_t k = 0; k < call.length; ++k) {
     const auto* from = src + call.row_at(call.k0 + k) + begin;
     const auto* ahead =
@@ -39,46 +43,82 @@ HWY_INLINE void pack_across(const Loader& loader, const PackCall& call, size_t b
       __builtin_prefetch(reinterpret_cast<const char*>(ahead) + b);
     }
     size_t j = 0;
-    for (; j + lanes <= count; j += lanes) hn::StoreU(loader.load(d, from + j), d, row + j);
-    if (j < count) {
-      hn::StoreU(hv::load_part(loader, d, from + j, count - j), d, row + j);
+    for (; j + lanes <= loaded; j += lanes) hn::StoreU(loader.load(d, from + j), d, row + j);
+    if (j < loaded) {
+      hn::StoreU(hv::load_part(loader, d, from + j, loaded - j), d, row + j);
       j += lanes;
     }
     for (; j < call.width; j += lanes) hn::StoreU(hn::Zero(d), d, row + j);
   }
 }
 
-// One panel whose rows lie along k: blocks are transposed in registers. Only the first block of a
-// width may spill over its edge, where the next k overwrites that.
+// The rows of a panel that lie along k are transposed in registers, a block of them at a time.
+template <class Loader>
+struct BlockAlong {
+  using Element = typename Loader::Element;
+  using Block = hn::Vec<hv::BlockTag>[hv::kBlockSide];
+
+  const Loader& loader;
+  const Element* rows[hv::kBlockSide];
+  size_t count;  // of the rows that are there, the others are zeros
+
+  template <bool kAll>
+  HWY_INLINE void load(size_t k, size_t depth, Block& block) const {
+    const hv::BlockTag d;
+#pragma GCC unroll 16
+    for (size_t i = 0; i < hv::kBlockSide; ++i) {
+      if (!kAll && i >= count) {
+        block[i] = hn::Zero(d);
+        continue;
+      }
+      const Element* from = rows[i] + k;
+      __builtin_prefetch(reinterpret_cast<const char*>(from) + kBytesAhead);
+      block[i] =
+          depth == hv::kBlockSide ? loader.load(d, from) : hv::load_part(loader, d, from, depth);
+    }
+  }
+
+  // To to[k * stride + row], of whose rows `width` are the panel's.
+  template <bool kAll>
+  HWY_INLINE void pack(size_t length, float* to, size_t stride, size_t width) const {
+    const hv::BlockTag d;
+    Block block;
+    for (size_t k = 0; k < length; k += hv::kBlockSide, to += hv::kBlockSide * stride) {
+      const size_t depth = std::min(hv::kBlockSide, length - k);
+      load<kAll>(k, depth, block);
+      hv::transpose_block(block);
+      if (width >= hv::kBlockSide && depth == hv::kBlockSide) {
+#pragma GCC unroll 16
+        for (size_t i = 0; i < hv::kBlockSide; ++i) hn::StoreU(block[i], d, to + i * stride);
+        continue;
+      }
+      for (size_t i = 0; i < depth; ++i) {
+        width >= hv::kBlockSide ? hn::StoreU(block[i], d, to + i * stride)
+                                : hv::store_part(d, block[i], to + i * stride, width);
+      }
+    }
+  }
+};
+
+// One panel whose rows lie along k. The first block of a width may spill over its edge, where the
+// next k overwrites that.
 template <class Loader>
 HWY_INLINE void pack_along(const Loader& loader, const PackCall& call, size_t begin, size_t count,
                            float* to) {
-  const hv::BlockTag d;
   const auto* src = static_cast<const typename Loader::Element*>(call.src) + call.k0;
   const size_t stride = call.dst_stride == 0 ? call.width : call.dst_stride;
-  hn::Vec<hv::BlockTag> block[hv::kBlockSide];
-  for (size_t k = 0; k < call.length; k += hv::kBlockSide) {
-    const size_t depth = std::min(hv::kBlockSide, call.length - k);
-    for (size_t j = 0; j < call.width; j += hv::kBlockSide) {
-      for (size_t i = 0; i < hv::kBlockSide; ++i) {
-        if (j + i >= count) {
-          block[i] = hn::Zero(d);
-        } else {
-          const auto* from = src + call.row_at(begin + j + i) + k;
-          __builtin_prefetch(reinterpret_cast<const char*>(from) + kBytesAhead);
-          block[i] = depth == hv::kBlockSide ? loader.load(d, from)
-                                             : hv::load_part(loader, d, from, depth);
-        }
-      }
-      hv::transpose_block(block);
-      float* at = to + k * stride + j;
-      if (j == 0 || j + hv::kBlockSide <= call.width) {
-        for (size_t i = 0; i < depth; ++i) hn::StoreU(block[i], d, at + i * stride);
-      } else {
-        for (size_t i = 0; i < depth; ++i) {
-          hn::BlendedStore(block[i], hn::FirstN(d, call.width - j), d, at + i * stride);
-        }
-      }
+  for (size_t j = 0; j < call.width; j += hv::kBlockSide) {
+    const size_t width = j == 0 ? hv::kBlockSide : call.width - j;
+    BlockAlong<Loader> block{loader, {}, count <= j ? 0 : std::min(hv::kBlockSide, count - j)};
+    for (size_t i = 0; i < block.count; ++i) block.rows[i] = src + call.row_at(begin + j + i);
+    // What is spilled may be any row.
+    if (block.count > 0 && j + block.count == call.width) {
+      for (; block.count < hv::kBlockSide; ++block.count) block.rows[block.count] = block.rows[0];
+    }
+    if (block.count == hv::kBlockSide) {
+      block.template pack<true>(call.length, to + j, stride, width);
+    } else {
+      block.template pack<false>(call.length, to + j, stride, width);
     }
   }
 }

@@ -111,12 +111,8 @@ HWY_INLINE void store_row_sums(const LaneVec* sums, float* to) {
   const auto added = sums_of_lanes<kNow>(sums);
   if constexpr (kNow == kFloatLanes) {
     hn::StoreU(added, d, to);
-  } else if constexpr (HWY_TARGET <= HWY_AVX2) {
-    hn::BlendedStore(added, hn::FirstN(d, kNow), d, to);
   } else {
-    HWY_ALIGN float line[kFloatLanes];
-    hn::Store(added, d, line);
-    std::copy_n(line, kNow, to);
+    hv::store_part(d, added, to, kNow);
   }
   if constexpr (kNow < kCount) store_row_sums<kCount - kNow>(sums + kNow, to + kNow);
 }
@@ -213,9 +209,12 @@ HWY_INLINE void dot_rows(const Lanes& lanes, const typename Lanes::Element* cons
   for (size_t g = 0; g < groups; ++g) {
     const size_t c0 = columns * g / groups, c1 = columns * (g + 1) / groups;
     const float* right = b + c0 * b_stride;
-    if (rows == kRows) {
-      dot_columns<kRows, kColumns>(c1 - c0, lanes, a, right, b_stride, k, tile + c0);
-      continue;
+    // Tiles of one row are their own remainder.
+    if constexpr (kRows > 1) {
+      if (rows == kRows) {
+        dot_columns<kRows, kColumns>(c1 - c0, lanes, a, right, b_stride, k, tile + c0);
+        continue;
+      }
     }
     for (size_t r = 0; r < rows; ++r) {
       dot_columns<1, kColumns>(c1 - c0, lanes, a + r, right, b_stride, k,

@@ -10,10 +10,12 @@
 #include "hwy/highway.h"
 
 #include "keel/backends/common/cube/cube_kernels.h"
+#include "keel/backends/common/vector/loaders-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace keel::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+namespace hv = vector::HWY_NAMESPACE;
 
 // The last `count` lanes of a row.
 template <class D>
@@ -22,7 +24,7 @@ HWY_INLINE void finish_rest(D d, const TileCall& call, const float* tile, float*
   const auto mask = hn::FirstN(d, count);
   auto v = hn::MaskedLoad(mask, d, tile);
   if (!call.first) v = hn::MaskedLoad(mask, d, c) + v;
-  hn::BlendedStore(v, mask, d, c);
+  hv::store_part(d, v, c, count);
 #else
   static_cast<void>(d);
   for (size_t j = 0; j < count; ++j) c[j] = call.first ? tile[j] : c[j] + tile[j];

@@ -221,9 +221,12 @@ class Tile {
   template <size_t... V>
   static HWY_INLINE void store_part_of_row(const Row& row, float* to, size_t cols,
                                            std::index_sequence<V...>) {
+    constexpr size_t kLanes = hn::MaxLanes(Tag());
+    (store_first(row.sum[V], to + V * kLanes, cols < V * kLanes ? 0 : cols - V * kLanes), ...);
+  }
+  static HWY_INLINE void store_first(Lanes v, float* to, size_t count) {
     const Tag d;
-    const auto mask = [&](size_t at) { return hn::FirstN(d, cols < at ? 0 : cols - at); };
-    (hn::BlendedStore(row.sum[V], mask(V * hn::Lanes(d)), d, to + V * hn::Lanes(d)), ...);
+    count >= hn::Lanes(d) ? hn::StoreU(v, d, to) : hv::store_part(d, v, to, count);
   }
   template <size_t... R>
   static HWY_INLINE void store_part(const Row* sums, const TileResult& to,

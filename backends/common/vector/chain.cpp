@@ -234,7 +234,7 @@ class Group {
 #if HWY_TARGET <= HWY_AVX3
 constexpr size_t kVectors = 16, kFewVectors = 4;
 #else
-constexpr size_t kVectors = 4, kFewVectors = 2;
+constexpr size_t kVectors = 8, kFewVectors = 4;
 #endif
 
 template <class T>

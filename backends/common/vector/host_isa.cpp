@@ -31,7 +31,6 @@ struct Choice {
 #if HWY_ARCH_X86
 constexpr Choice kChoices[] = {
     {HostIsa::kScalar, "scalar", HWY_SCALAR | HWY_EMU128},
-    {HostIsa::kSsse3, "ssse3", HWY_SSSE3},
     {HostIsa::kSse4, "sse4", HWY_SSE4},
     {HostIsa::kAvx2, "avx2", HWY_AVX2},
     {HostIsa::kAvx512, "avx512", HWY_AVX3},

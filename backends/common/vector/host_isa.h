@@ -17,9 +17,9 @@ namespace keel::vector {
 
 // The last two compute vectors as kAvx512 does, and bf16 products with AVX512_BF16's dot products
 // of pairs or on AMX tiles.
-enum class HostIsa { kScalar, kSsse3, kSse4, kAvx2, kAvx512, kAvx512Bf16, kAmx };
+enum class HostIsa { kScalar, kSse4, kAvx2, kAvx512, kAvx512Bf16, kAmx };
 
-// "scalar", "ssse3", "sse4", "avx2", "avx512", "avx512_bf16", "amx".
+// "scalar", "sse4", "avx2", "avx512", "avx512_bf16", "amx".
 KEEL_API const char* name_of(HostIsa isa) noexcept;
 
 // Returns what this build has code for and this processor and operating system can run, in the

@@ -134,6 +134,33 @@ HWY_INLINE hn::Vec<D> load_part(const Loader& loader, D d, const typename Loader
   return hn::IfThenElseZero(hn::FirstN(d, count), loader.load(d, part));
 }
 
+// Stores the first `count` lanes and nothing beyond. REQUIRES that these are not all.
+template <class D>
+HWY_INLINE void store_part(D d, hn::Vec<D> v, float* to, size_t count) {
+#if HWY_TARGET == HWY_AVX3
+  hn::BlendedStore(v, hn::FirstN(d, count), d, to);
+#elif HWY_TARGET == HWY_AVX2
+  // AMD's processors take tens of operations for AVX2's masked store.
+  static_cast<void>(d);
+  __m128 rest = _mm256_castps256_ps128(v.raw);
+  if (count & 4) {
+    _mm_storeu_ps(to, rest);
+    rest = _mm256_extractf128_ps(v.raw, 1);
+    to += 4;
+  }
+  if (count & 2) {
+    _mm_storel_pi(reinterpret_cast<__m64*>(to), rest);
+    rest = _mm_movehl_ps(rest, rest);
+    to += 2;
+  }
+  if (count & 1) _mm_store_ss(to, rest);
+#else
+  float lanes[hn::MaxLanes(D())];
+  hn::StoreU(v, d, lanes);
+  std::memcpy(to, lanes, count * sizeof(float));
+#endif
+}
+
 // Calls f(loader) with the loader for a map that is no table.
 template <class F>
 HWY_INLINE void with_computed_bytes(const ByteMap* map, const F& f) {

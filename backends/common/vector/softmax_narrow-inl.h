@@ -42,17 +42,6 @@ HWY_INLINE void load_columns(const float* from, size_t stride, size_t rows, size
   }
 }
 
-HWY_INLINE void store_part(BlockVec v, float* to, size_t count) {
-  const BlockTag d;
-#if HWY_TARGET <= HWY_AVX2
-  hn::BlendedStore(v, hn::FirstN(d, count), d, to);
-#else
-  float lanes[hn::MaxLanes(BlockTag())];
-  hn::StoreU(v, d, lanes);
-  std::memcpy(to, lanes, count * sizeof(float));
-#endif
-}
-
 HWY_INLINE void store_columns(BlockVec* column, size_t rows, size_t cols, float* to,
                               size_t stride) {
   const BlockTag d;
@@ -61,7 +50,8 @@ HWY_INLINE void store_columns(BlockVec* column, size_t rows, size_t cols, float*
     transpose_block(column + c);
     for (size_t r = 0; r < rows; ++r) {
       float* at = to + r * stride + c;
-      count == kBlockSide ? hn::StoreU(column[c + r], d, at) : store_part(column[c + r], at, count);
+      count == kBlockSide ? hn::StoreU(column[c + r], d, at)
+                          : store_part(d, column[c + r], at, count);
     }
   }
 }
@@ -149,7 +139,7 @@ void cross_entropy_narrow(const CrossEntropyCall& call, const Labels& label) {
     if (losses != nullptr) {
       BlockVec loss = log(d, sum) - kept * at_label;
       if (smoothing != 0.0f) loss = loss - rest * total;
-      rows == kBlockSide ? hn::StoreU(loss, d, losses + r) : store_part(loss, losses + r, rows);
+      rows == kBlockSide ? hn::StoreU(loss, d, losses + r) : store_part(d, loss, losses + r, rows);
     }
     if (gradient != nullptr) {
       store_columns(e, rows, call.cols, gradient + r * call.gradient_stride, call.gradient_stride);

@@ -41,16 +41,15 @@ HWY_INLINE void transpose_lanes(hn::Vec<hn::ScalableTag<float>>* rows) {
   }
 }
 #elif HWY_TARGET != HWY_SCALAR
-// Does the same for 4 vectors of 4 lanes.
-template <class V>
-HWY_INLINE void transpose_4x4(V* rows) {
-  const hn::FixedTag<float, 4> d;
-  const hn::FixedTag<double, 2> dd;
+// Does the same for 4 vectors of 4 lanes, in each 128-bit block.
+template <class D>
+HWY_INLINE void transpose_4x4(D d, hn::Vec<D>* rows) {
+  const hn::Repartition<double, D> dd;
   const auto a = hn::InterleaveLower(d, rows[0], rows[1]);
   const auto b = hn::InterleaveUpper(d, rows[0], rows[1]);
   const auto e = hn::InterleaveLower(d, rows[2], rows[3]);
   const auto f = hn::InterleaveUpper(d, rows[2], rows[3]);
-  const auto wide = [&](V v) HWY_ATTR { return hn::BitCast(dd, v); };
+  const auto wide = [&](hn::Vec<D> v) HWY_ATTR { return hn::BitCast(dd, v); };
   rows[0] = hn::BitCast(d, hn::InterleaveLower(dd, wide(a), wide(e)));
   rows[1] = hn::BitCast(d, hn::InterleaveUpper(dd, wide(a), wide(e)));
   rows[2] = hn::BitCast(d, hn::InterleaveLower(dd, wide(b), wide(f)));
@@ -58,13 +57,7 @@ HWY_INLINE void transpose_4x4(V* rows) {
 }
 #endif
 
-#if HWY_TARGET == HWY_AVX3
 using BlockTag = hn::ScalableTag<float>;
-#elif HWY_TARGET == HWY_SCALAR
-using BlockTag = hn::Simd<float, 1, 0>;
-#else
-using BlockTag = hn::FixedTag<float, 4>;
-#endif
 // The side of the blocks that transpose_block works on.
 constexpr size_t kBlockSide = hn::MaxLanes(BlockTag());
 
@@ -74,7 +67,16 @@ HWY_INLINE void transpose_block(hn::Vec<BlockTag>* rows) {
 #elif HWY_TARGET == HWY_SCALAR
   (void)rows;
 #else
-  transpose_4x4(rows);
+  const BlockTag d;
+  transpose_4x4(d, rows);
+#if HWY_TARGET == HWY_AVX2
+  transpose_4x4(d, rows + 4);
+  for (size_t i = 0; i < 4; ++i) {
+    const auto left = rows[i], right = rows[i + 4];
+    rows[i] = hn::ConcatLowerLower(d, right, left);
+    rows[i + 4] = hn::ConcatUpperUpper(d, right, left);
+  }
+#endif
 #endif
 }
 
