@@ -43,7 +43,7 @@ size_t row_block(const CubePlan& plan) {
   constexpr size_t kOfLines = 2 * kRowBlock;
   const bool lines = plan.windows != nullptr && plan.windows->by_lines();
   if (!lines || plan.windows->line_windows() > kOfLines) {
-    // As even as they can be: a last block of a few rows would read all of B for them.
+    // Blocks are even, as a last one of a few rows would read all of B for them.
     const size_t m = std::max<size_t>(plan.problem.m, 1);
     const size_t blocks = std::max<size_t>(1, (m + kRowBlock / 2) / kRowBlock);
     return round_up((m + blocks - 1) / blocks, step);

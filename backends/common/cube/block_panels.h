@@ -12,15 +12,15 @@
 
 namespace keel {
 
-// Rows of A packed at a time: with their sums they stay in L2.
+// Rows of A packed at a time, about: with their sums they stay in L2.
 inline constexpr size_t kRowBlock = 64;
 // Columns of B packed at a time.
 inline constexpr size_t kColumnBlock = 1024;
 
 constexpr size_t round_up(size_t value, size_t step) { return (value + step - 1) / step * step; }
 
-// kRowBlock in whole register tiles, or in whole lines of windows where rows are multiplied by
-// lines.
+// About kRowBlock rows in whole register tiles, as even as the rows of A allow, or whole lines of
+// windows where rows are multiplied by lines.
 size_t row_block(const CubePlan& plan);
 // kColumnBlock and what is missing to whole register tiles.
 size_t column_block(const CubeKernels& kernels);

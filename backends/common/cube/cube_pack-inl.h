@@ -60,42 +60,52 @@ struct BlockAlong {
 
   const Loader& loader;
   const Element* rows[hv::kBlockSide];
-  size_t count;  // of the rows that are there, the others are zeros
+  size_t count;  // of the rows that are there; the others are zeros
 
-  template <bool kAll>
-  HWY_INLINE void load(size_t k, size_t depth, Block& block) const {
-    const hv::BlockTag d;
-#pragma GCC unroll 16
-    for (size_t i = 0; i < hv::kBlockSide; ++i) {
-      if (!kAll && i >= count) {
-        block[i] = hn::Zero(d);
-        continue;
-      }
-      const Element* from = rows[i] + k;
-      __builtin_prefetch(reinterpret_cast<const char*>(from) + kBytesAhead);
-      block[i] =
-          depth == hv::kBlockSide ? loader.load(d, from) : hv::load_part(loader, d, from, depth);
-    }
-  }
-
-  // To to[k * stride + row], of whose rows `width` are the panel's.
-  template <bool kAll>
+  // Row i goes to to[k * stride + i]. At most `width` of the rows are stored.
   HWY_INLINE void pack(size_t length, float* to, size_t stride, size_t width) const {
     const hv::BlockTag d;
     Block block;
-    for (size_t k = 0; k < length; k += hv::kBlockSide, to += hv::kBlockSide * stride) {
-      const size_t depth = std::min(hv::kBlockSide, length - k);
-      load<kAll>(k, depth, block);
-      hv::transpose_block(block);
-      if (width >= hv::kBlockSide && depth == hv::kBlockSide) {
+    size_t k = 0;
+    for (; k + hv::kBlockSide <= length; k += hv::kBlockSide, to += hv::kBlockSide * stride) {
 #pragma GCC unroll 16
-        for (size_t i = 0; i < hv::kBlockSide; ++i) hn::StoreU(block[i], d, to + i * stride);
-        continue;
+      for (size_t i = 0; i < hv::kBlockSide; ++i) {
+        const Element* from = rows[i] + k;
+        __builtin_prefetch(reinterpret_cast<const char*>(from) + kBytesAhead);
+        block[i] = loader.load(d, from);
       }
-      for (size_t i = 0; i < depth; ++i) {
-        width >= hv::kBlockSide ? hn::StoreU(block[i], d, to + i * stride)
-                                : hv::store_part(d, block[i], to + i * stride, width);
+      transpose(block);
+      store(block, hv::kBlockSide, to, stride, width);
+    }
+    if (k == length) return;
+    for (size_t i = 0; i < hv::kBlockSide; ++i)
+      block[i] = hv::load_part(loader, d, rows[i] + k, length - k);
+    transpose(block);
+    store(block, length - k, to, stride, width);
+  }
+
+ private:
+  HWY_INLINE void transpose(Block& block) const {
+    if (count < hv::kBlockSide) {
+#pragma GCC unroll 16
+      for (size_t i = 0; i < hv::kBlockSide; ++i) {
+        if (i >= count) block[i] = hn::Zero(hv::BlockTag());
       }
+    }
+    hv::transpose_block(block);
+  }
+
+  static HWY_INLINE void store(const Block& block, size_t depth, float* to, size_t stride,
+                               size_t width) {
+    const hv::BlockTag d;
+    if (width >= hv::kBlockSide && depth == hv::kBlockSide) {
+#pragma GCC unroll 16
+      for (size_t i = 0; i < hv::kBlockSide; ++i) hn::StoreU(block[i], d, to + i * stride);
+      return;
+    }
+    for (size_t i = 0; i < depth; ++i) {
+      width >= hv::kBlockSide ? hn::StoreU(block[i], d, to + i * stride)
+                              : hv::store_part(d, block[i], to + i * stride, width);
     }
   }
 };
@@ -108,18 +118,13 @@ HWY_INLINE void pack_along(const Loader& loader, const PackCall& call, size_t be
   const auto* src = static_cast<const typename Loader::Element*>(call.src) + call.k0;
   const size_t stride = call.dst_stride == 0 ? call.width : call.dst_stride;
   for (size_t j = 0; j < call.width; j += hv::kBlockSide) {
-    const size_t width = j == 0 ? hv::kBlockSide : call.width - j;
-    BlockAlong<Loader> block{loader, {}, count <= j ? 0 : std::min(hv::kBlockSide, count - j)};
-    for (size_t i = 0; i < block.count; ++i) block.rows[i] = src + call.row_at(begin + j + i);
-    // What is spilled may be any row.
-    if (block.count > 0 && j + block.count == call.width) {
-      for (; block.count < hv::kBlockSide; ++block.count) block.rows[block.count] = block.rows[0];
-    }
-    if (block.count == hv::kBlockSide) {
-      block.template pack<true>(call.length, to + j, stride, width);
-    } else {
-      block.template pack<false>(call.length, to + j, stride, width);
-    }
+    const size_t present = count <= j ? 0 : std::min(hv::kBlockSide, count - j);
+    // A row that is spilled may be any row, but those that the panel lacks are zeros.
+    const bool full = j + present == call.width;
+    BlockAlong<Loader> block{loader, {}, full ? hv::kBlockSide : present};
+    for (size_t i = 0; i < hv::kBlockSide; ++i)
+      block.rows[i] = src + call.row_at(begin + (i < present ? j + i : 0));
+    block.pack(call.length, to + j, stride, j == 0 ? hv::kBlockSide : call.width - j);
   }
 }
 

@@ -44,7 +44,7 @@ constexpr size_t kRegisters = 32;
 constexpr size_t kRegisters = 16;
 #endif
 
-// On the others a masked store writes whole vectors, and with them what other threads have written.
+// On the others a part of a vector goes to its place through memory, as finish_tile() takes it.
 constexpr bool kStoresAnyColumns = HWY_TARGET <= HWY_AVX2;
 
 template <size_t kNumber>
