@@ -115,6 +115,21 @@ uint16_t port_of(int listening) {
                    : reinterpret_cast<const sockaddr_in6*>(&at.storage)->sin6_port);
 }
 
+std::string address_of(int socket) {
+  SocketAddress at;
+  at.length = sizeof at.storage;
+  check_call(getsockname(socket, reinterpret_cast<sockaddr*>(&at.storage), &at.length),
+             "the address of a socket");
+  char text[INET6_ADDRSTRLEN] = "";
+  if (at.storage.ss_family == AF_INET)
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(&at.storage)->sin_addr, text,
+              sizeof text);
+  else if (at.storage.ss_family == AF_INET6)
+    inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(&at.storage)->sin6_addr, text,
+              sizeof text);
+  return text;
+}
+
 Descriptor connect_to(const std::string& address, uint16_t port, Deadline deadline,
                       std::chrono::milliseconds pause) {
   const SocketAddress to = socket_address(address, port);

@@ -43,6 +43,8 @@ void limit_waits(int socket, int option, std::chrono::milliseconds patience);
 // A socket that listens at the address (IPv4 or IPv6); port 0 lets the system choose one.
 Descriptor listen_at(const std::string& address, uint16_t port);
 uint16_t port_of(int listening);
+// Returns the address of this machine that a connected socket has; "" where it is no IP socket.
+std::string address_of(int socket);
 // Connects, again and again while nobody listens there, with a pause between two attempts. Throws
 // RankLost at the deadline.
 Descriptor connect_to(const std::string& address, uint16_t port, Deadline deadline,

@@ -35,7 +35,8 @@ struct Inquiry {
     std::string at;
     int64_t collective = 0;
   };
-  std::string what;  // the rank that asked was told by its engine
+  std::string what;         // the rank that asked was told by its engine
+  bool connecting = false;  // so that the ranks cannot wait for one another in a collective yet
   Deadline deadline;
   std::map<int, Answer> answers;
 };
@@ -97,7 +98,8 @@ class Coordinator::Table {
     while (true) {
       const bool last = ending_.load();
       std::vector<pollfd> entries = {{wake_.number(), POLLIN, 0}};
-      if (listening_.open()) entries.push_back({listening_.number(), POLLIN, 0});
+      // Where there is no room, who comes waits in the queue of the socket.
+      if (listening_.open()) entries.push_back({has_room() ? listening_.number() : -1, POLLIN, 0});
       const size_t first = entries.size();
       for (const auto& connection : connections_)
         entries.push_back({connection->left ? -1 : connection->channel.number(), POLLIN, 0});
@@ -116,11 +118,15 @@ class Coordinator::Table {
     }
   }
 
-  void accept_one() {
-    Descriptor socket(accept4(listening_.number(), nullptr, nullptr, SOCK_CLOEXEC));
+  bool has_room() const {
     const auto strangers = std::count_if(connections_.begin(), connections_.end(),
                                          [](const auto& c) { return !c->joined; });
-    if (!socket.open() || static_cast<size_t>(strangers) >= kMostStrangers) return;
+    return static_cast<size_t>(strangers) < kMostStrangers;
+  }
+
+  void accept_one() {
+    Descriptor socket(accept4(listening_.number(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!socket.open()) return;
     connections_.push_back(
         std::make_unique<Connection>(std::move(socket), options_.send_patience, -1));
   }
@@ -246,6 +252,7 @@ class Coordinator::Table {
     if (inquiry_ || ended_) return;
     inquiry_.emplace();
     inquiry_->deadline = steady_clock::now() + options_.answer_patience;
+    inquiry_->connecting = stuck["connecting"].boolean();
     inquiry_->what = "rank " + std::to_string(rank) + " waits " + stuck["at"].text() + ": " +
                      stuck["what"].text();
     tell_all({{"where", true}});
@@ -268,7 +275,8 @@ class Coordinator::Table {
       else if (least < most && found->second.collective == least)
         behind += who + " is still " + found->second.at + "; ";
     }
-    end("HCCL_EXEC_TIMEOUT: " + (silent.empty() ? behind : silent) + inquiry_->what);
+    end((inquiry_->connecting ? "the ranks cannot connect: " : "HCCL_EXEC_TIMEOUT: ") +
+        (silent.empty() ? behind : silent) + inquiry_->what);
   }
 
   void look_at_time() {
@@ -301,7 +309,7 @@ class Coordinator::Table {
       processes.swap(ended_processes_);
     }
     if (processes.empty()) return;
-    while (listening_.open() && is_readable(listening_.number())) accept_one();
+    while (listening_.open() && has_room() && is_readable(listening_.number())) accept_one();
     for (const auto& connection : connections_) {
       while (!connection->left && is_readable(connection->channel.number())) serve(*connection);
     }

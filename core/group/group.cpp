@@ -1,5 +1,7 @@
 #include "keel/core/group/group.h"
 
+#include "keel/core/group/root_rank.h"
+
 namespace keel {
 
 RankLost::~RankLost() = default;
@@ -8,6 +10,15 @@ Group::~Group() = default;
 
 RankLost Group::ended_by(const std::string& loss) const {
   return RankLost({.message = loss + "; this rank was " + to_string(*progress_)});
+}
+
+void require_root(const Group& group, int root) {
+  if (root >= 0 && root < group.size()) return;
+  throw Error({.op = "broadcast",
+               .argument = "root",
+               .expected = "a rank from 0 to " + std::to_string(group.size() - 1),
+               .got = std::to_string(root),
+               .kind = ErrorKind::kInvalidArgument});
 }
 
 void require_equal(const std::string& code, const std::vector<std::string>& by_rank) {

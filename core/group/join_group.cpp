@@ -20,6 +20,7 @@
 #include "keel/core/group/channel.h"
 #include "keel/core/group/coordinator.h"
 #include "keel/core/group/gloo_engine.h"
+#include "keel/core/group/root_rank.h"
 #include "keel/core/group/shared_memory.h"
 
 namespace keel {
@@ -31,6 +32,8 @@ using std::chrono::steady_clock;
 // the reason before it asks for it, and again before it tells what it saw itself.
 constexpr std::chrono::milliseconds kPatienceForReason{2000};
 std::atomic<int> joined_groups{0};
+// RankProgress::collective_step of a rank that has begun to join and not yet to sum.
+constexpr int64_t kJoined = -1;
 
 std::string to_hex(const std::string& bytes) {
   std::string text;
@@ -98,6 +101,7 @@ class JoinedGroup final : public Group {
     return engine_->all_gather(own);
   }
   void broadcast(void* bytes, size_t count, int root) override {
+    require_root(*this, root);
     require_whole();
     engine_->broadcast(bytes, count, root);
   }
@@ -152,7 +156,9 @@ class JoinedGroup final : public Group {
   // sockets it found closed or silent. Asked, the coordinator finds out which rank is behind.
   [[noreturn]] void explain(const std::string& what) {
     if (!hears_cause()) {
-      channel_->send({{"stuck", {{"what", what}, {"at", to_string(progress())}}}});
+      channel_->send(
+          {{"stuck",
+            {{"what", what}, {"at", to_string(progress())}, {"connecting", !connected_}}}});
       if (!hears_cause()) set_cause(what + ", and the coordinator says nothing");
     }
     require_whole();
@@ -174,7 +180,8 @@ class JoinedGroup final : public Group {
     GlooEngineOptions wanted;
     wanted.rank = options_.rank;
     wanted.size = options_.size;
-    wanted.address = options_.own_address;
+    wanted.address =
+        options_.own_address.empty() ? address_of(channel_->number()) : options_.own_address;
     wanted.connect_patience = options_.connect_patience;
     wanted.patience = options_.patience;
     wanted.shares_memory = options_.shares_memory;
@@ -187,6 +194,7 @@ class JoinedGroup final : public Group {
     wanted.explain = [this](const std::string& what) { explain(what); };
     wanted.diverge = [this](const std::string& what) { diverge(what); };
     auto engine = make_gloo_engine(wanted);
+    connected_ = true;
     const std::lock_guard<std::mutex> lock(mutex_);
     engine_ = std::move(engine);
     if (!cause_.empty()) engine_->shut();
@@ -269,6 +277,7 @@ class JoinedGroup final : public Group {
   std::map<std::string, std::string> told_;  // what ranks have put
   std::unique_ptr<GlooEngine> engine_;
   std::atomic<bool> leaving_{false};
+  bool connected_ = false;  // with all other ranks
   bool left_ = false;
 };
 
@@ -284,6 +293,34 @@ RankProgress* shared_progress(int rank) {
                  .got = std::to_string(*page),
                  .kind = ErrorKind::kInvalidArgument});
   return static_cast<RankProgress*>(mapped) + rank;
+}
+
+// Gloo tells of an address that this machine does not have in words of its own, and only once all
+// ranks are there.
+void require_own_address(const JoinOptions& options) {
+  if (options.own_address.empty()) return;
+  try {
+    listen_at(options.own_address, 0);
+  } catch (const Error& error) {
+    throw Error({.op = options.address_said_by,
+                 .expected = "an address of this machine",
+                 .got = options.own_address + " (" + error.info().message + ")"});
+  }
+}
+
+// A command before this one in the same rank has shut their socket to the launcher, whether it came
+// to sum or not.
+void require_first_join(const JoinOptions& options) {
+  if (options.progress == nullptr) return;
+  if (options.progress->collective.load() > 0 ||
+      options.progress->collective_step.load() == kJoined) {
+    throw Error(
+        {.op = "RANK_ID",
+         .message = "rank " + std::to_string(options.rank) +
+                    " of this launch has joined the others already",
+         .fix = "start one command for each rank, and the next one by a launch of its own"});
+  }
+  options.progress->collective_step.store(kJoined);
 }
 
 // Keeps two jobs apart that nobody has named and that come to the same port.
@@ -319,8 +356,13 @@ JoinOptions read_join_options(const RankPlace& place) {
   if (place.table) {
     const RankDevice& own = place.table->devices[static_cast<size_t>(place.rank)];
     if (!own.ips.empty()) options.own_address = own.ips.front();
+    options.address_said_by =
+        place.table->source + ": device_ip of rank " + std::to_string(place.rank);
   } else if (const auto ip = environment_text("CM_WORKER_IP")) {
     options.own_address = *ip;
+    options.address_said_by = "CM_WORKER_IP";
+  } else if (!socket) {
+    options.own_address = "";
   }
   // A launcher meets its own processes only, whatever their table says.
   options.job = job.value_or(socket ? "" : name_of_job(place));
@@ -343,14 +385,8 @@ bool has_joined_group() noexcept { return joined_groups.load() > 0; }
 std::shared_ptr<Group> join_group(const JoinOptions& options) {
   if (options.size == 1) return make_local_groups(1).front();
   require_gloo();
-  // A command before this one in the same rank has shut their socket to the launcher.
-  if (options.progress != nullptr && options.progress->collective.load() > 0) {
-    throw Error(
-        {.op = "RANK_ID",
-         .message = "rank " + std::to_string(options.rank) +
-                    " of this launch has joined the others already",
-         .fix = "start one command for each rank, and the next one by a launch of its own"});
-  }
+  require_first_join(options);
+  require_own_address(options);
   return std::make_shared<JoinedGroup>(options);
 }
 

@@ -18,8 +18,9 @@ namespace keel {
 struct JoinOptions {
   int rank = 0;
   int size = 1;
-  std::string job = {};                   // all ranks say the same
-  std::string own_address = "127.0.0.1";  // where this rank listens for the others
+  std::string job = {};  // all ranks say the same
+  // Where this rank listens for the others; empty: where its connection to the coordinator begins.
+  std::string own_address = "127.0.0.1";
   // The coordinator: a connected socket, which the group owns then; or, with -1, rank 0's at the
   // address, which the group of rank 0 makes.
   int coordinator_socket = -1;
@@ -29,6 +30,7 @@ struct JoinOptions {
   std::chrono::milliseconds patience{60000};  // of each wait in a collective
   bool shares_memory = true;                  // sums, where all ranks can and have this set
   RankProgress* progress = nullptr;           // outlives the group; null: nobody looks
+  std::string address_said_by = "ranks";      // who says own_address, for messages
 };
 
 // How long ranks wait for one another: until all have joined, and in each wait afterwards.
@@ -48,7 +50,8 @@ KEEL_API JoinOptions read_join_options(const RankPlace& place);
 
 // Waits for all ranks. A group of one needs neither Gloo nor sockets. The process has to ignore
 // SIGPIPE, or a rank that dies takes the others along before they can say why. Throws RankLost
-// where a rank does not come, Error where this build has no Gloo.
+// where a rank does not come, Error where this build has no Gloo or this rank cannot listen at
+// `own_address`.
 KEEL_API std::shared_ptr<Group> join_group(const JoinOptions& options);
 
 // Returns whether this process belongs to a group of several that it joined and still has.

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "keel/core/group/group.h"
+#include "keel/core/group/rank_table.h"
+#include "keel/core/group/root_rank.h"
 #include "keel/core/tensor/buffer.h"
 
 namespace keel {
@@ -113,6 +115,7 @@ class LocalGroup final : public Group {
     return gathered;
   }
   void broadcast(void* bytes, size_t count, int root) override {
+    require_root(*this, root);
     meet({bytes}, [count, root](const auto& by_rank) {
       const void* source = by_rank[static_cast<size_t>(root)].bytes;
       for (const Meeting::Arguments& to : by_rank) {
@@ -204,6 +207,12 @@ uint8_t LocalGroup::sum(LocalReduction& reduction, uint8_t vote) {
 }  // namespace
 
 std::vector<std::shared_ptr<Group>> make_local_groups(int size) {
+  if (size < 1 || size > kMostRanks)
+    throw Error({.op = "make_local_groups",
+                 .argument = "size",
+                 .expected = "1 to " + std::to_string(kMostRanks) + " ranks",
+                 .got = std::to_string(size),
+                 .kind = ErrorKind::kInvalidArgument});
   const auto meeting = std::make_shared<Meeting>(static_cast<size_t>(size));
   std::vector<std::shared_ptr<Group>> groups;
   for (int i = 0; i < size; ++i) groups.push_back(std::make_shared<LocalGroup>(meeting, i, size));

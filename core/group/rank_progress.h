@@ -18,9 +18,9 @@ struct RankProgress {
   static constexpr size_t kNameWords = 8;
   static constexpr size_t kPathWords = 64;
 
-  std::atomic<int64_t> step{0};                 // the one that is under way; 0: none has begun
-  std::atomic<int64_t> collective{0};           // reductions begun
-  std::atomic<int64_t> collective_step{0};      // the step of the last one; 0: before any
+  std::atomic<int64_t> step{0};             // the one that is under way; 0: none has begun
+  std::atomic<int64_t> collective{0};       // reductions begun
+  std::atomic<int64_t> collective_step{0};  // the step of the last one; 0: before any, -1: joining
   std::atomic<uint64_t> name[kNameWords] = {};  // of the last one, its first characters
 
   std::atomic<uint64_t> checkpoint[kPathWords] = {};  // the newest file to go on from

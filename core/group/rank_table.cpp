@@ -23,6 +23,8 @@ constexpr uint64_t kMostBytes = uint64_t{16} << 20;
 constexpr int kDevicesOfServer = 8;
 constexpr int kDevicesOfRing = 4;
 constexpr size_t kLongestServerId = 64;
+// More are not told, nor looked for: a file of another kind may have one in every element.
+constexpr size_t kMostViolations = 100;
 
 // Finds the first comment outside of strings, as "line 3"; "" where there is none.
 std::string first_comment(std::string_view text) {
@@ -77,7 +79,7 @@ class Reader {
     });
     check([&] { read_servers(root["server_list"]); });
     check([&] { read_server_count(root); });
-    check_ranks();
+    if (!has_enough()) check_ranks();
     if (!violations_.empty()) refuse();
     sort_by_rank();
     return std::move(table_);
@@ -95,12 +97,14 @@ class Reader {
     try {
       part();
     } catch (const Error& error) {
-      violations_.push_back(without_source(error.what()));
+      if (!has_enough()) violations_.push_back(without_source(error.what()));
     }
   }
   void complain(const std::string& path, const std::string& message) {
-    violations_.push_back(path + ": " + message);
+    if (!has_enough()) violations_.push_back(path + ": " + message);
   }
+  // There is one more than is told, as a sign that there are more.
+  bool has_enough() const { return violations_.size() > kMostViolations; }
 
   static void read_status(const JsonView& status) {
     if (status.text() == "initializing")
@@ -139,7 +143,7 @@ class Reader {
   void read_servers(const JsonView& list) {
     table_.servers = list.size();
     if (table_.servers == 0) throw list.error("a server or more");
-    for (size_t i = 0; i < table_.servers; ++i) {
+    for (size_t i = 0; i < table_.servers && !has_enough(); ++i) {
       check([&] { read_server(list[i], i); });
     }
   }
@@ -152,12 +156,12 @@ class Reader {
     if (devices.size() == 0) throw devices.error("a device or more");
     std::map<int64_t, std::string> taken;
     bool all_known = true;
-    for (size_t i = 0; i < devices.size(); ++i) {
+    for (size_t i = 0; i < devices.size() && !has_enough(); ++i) {
       const size_t before = violations_.size();
       check([&] { read_device(devices[i], id, index, taken); });
       all_known = all_known && violations_.size() == before;
     }
-    if (all_known) check_ring(devices, taken);
+    if (all_known && !has_enough()) check_ring(devices, taken);
   }
 
   std::string read_server_id(const JsonView& view) {
@@ -281,11 +285,13 @@ class Reader {
   }
 
   [[noreturn]] void refuse() const {
+    const size_t told = std::min(violations_.size(), kMostViolations);
     std::string message = violations_.size() == 1
                               ? ""
-                              : std::to_string(violations_.size()) + " things are wrong with it: ";
-    for (size_t i = 0; i < violations_.size(); ++i)
-      message += (i == 0 ? "" : "; ") + violations_[i];
+                              : (has_enough() ? "more than " : "") + std::to_string(told) +
+                                    " things are wrong with it" +
+                                    (has_enough() ? ", first: " : ": ");
+    for (size_t i = 0; i < told; ++i) message += (i == 0 ? "" : "; ") + violations_[i];
     throw Error({.op = table_.source, .message = message});
   }
 

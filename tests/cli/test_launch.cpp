@@ -1,10 +1,16 @@
 // `keel launch`: ranks that sum together, and what is told and left behind when one of them is
 // lost.
+#include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <functional>
+#include <pty.h>
 #include <string>
+#include <thread>
+#include <unistd.h>
 
 #include <doctest/doctest.h>
+#include <sys/wait.h>
 
 #include "cli/ranks_of_the_tool.h"
 #include "cli/tool.h"
@@ -30,6 +36,11 @@ ToolResult launch_with(const std::string& line) {
   exec "$0" bench ranks --endless --seconds 0.02 >"$1.$RANK_ID")";
   return run_bash(R"(timeout -k 5 200 "$0" launch -n 2 -- bash -c "$1" "$0" "$2")",
                   {rank, files.file("rows")}, {{"HCCL_EXEC_TIMEOUT", "60"}});
+}
+
+// Two ranks have written a file each.
+bool both_exist(const std::string& name) {
+  return std::filesystem::exists(name + ".0") && std::filesystem::exists(name + ".1");
 }
 
 std::string launchers_line(const ToolResult& result) {
@@ -298,13 +309,57 @@ TEST_CASE("launch: a signal to the launcher is one to its ranks and no loss") {
   const std::string begun = files.file("begun");
   const ToolResult result = run_tool_until(
       {"launch", "-n", "2", "--", "bash", "-c",
-       "trap 'exit 9' TERM; echo >" + begun + ".$RANK_ID; while true; do sleep 0.01; done"},
-      [&] {
-        return std::filesystem::exists(begun + ".0") && std::filesystem::exists(begun + ".1");
-      },
-      1, SIGTERM);
+       "trap 'echo >" + begun + ".asked.$RANK_ID; exit 143' TERM; echo >" + begun +
+           ".$RANK_ID; while true; do sleep 0.01; done"},
+      [&] { return both_exist(begun); }, 1, SIGTERM);
   CHECK(result.exit_code == 128 + SIGTERM);
   CHECK(result.err == "");
+  CHECK(both_exist(begun + ".asked"));
+}
+
+// Such as one whose last save fails.
+TEST_CASE("launch: a rank that fails behind a signal has its own exit code") {
+  if (without_gloo()) return;
+  const TempFolder files;
+  const std::string begun = files.file("begun");
+  const ToolResult result = run_tool_until(
+      {"launch", "-n", "2", "--", "bash", "-c",
+       "trap 'exit $((143 - RANK_ID * 134))' TERM; echo >" + begun +
+           ".$RANK_ID; while true; do sleep 0.01; done"},
+      [&] { return both_exist(begun); }, 1, SIGTERM);
+  CHECK(result.exit_code == 9);
+  CHECK(result.err == "keel: error: rank 1 ended with exit code 9\n");
+}
+
+TEST_CASE("launch: a rank that hangs while another one tells of a loss is killed and named") {
+  if (without_gloo()) return;
+  const ToolResult result = run_bash(
+      R"(timeout -k 5 100 "$0" launch -n 3 -- bash -c 'test $RANK_ID = 0 || exec sleep 90; exit 3')",
+      {});
+  CHECK(result.exit_code == 3);
+  CHECK(result.err ==
+        "keel: error: rank 1 did not end within 5 s after rank 0 ended with exit code 3, and was "
+        "killed before its first collective, and 1 more with it\n");
+}
+
+// It takes the minute that ranks have for their last save.
+TEST_CASE("launch: a rank that hangs behind a signal is killed and named") {
+  if (without_gloo()) return;
+  const TempFolder files;
+  const std::string begun = files.file("begun");
+  const ToolResult result = run_bash(
+      R"(timeout -k 5 120 "$0" launch -n 2 -- bash -c '
+           test $RANK_ID = 0 || trap "" TERM
+           test $RANK_ID = 1 || trap "exit 3" TERM
+           echo >"$1.$RANK_ID"
+           for i in $(seq 5000); do sleep 0.02; done' "$0" "$1" &
+         until [ -e "$1.0" ] && [ -e "$1.1" ]; do sleep 0.02; done
+         kill -TERM $(cat /proc/$!/task/*/children); wait $!)",
+      {begun});
+  CHECK(result.exit_code == 128 + SIGTERM);
+  CHECK(result.err ==
+        "keel: error: rank 1 did not end within 60 s after rank 0 ended with exit code 3, and was "
+        "killed before its first collective\n");
 }
 
 TEST_CASE("launch: a second command in a rank is told that it comes too late") {
@@ -314,6 +369,32 @@ TEST_CASE("launch: a second command in a rank is told that it comes too late") {
        "\"$0\" bench ranks --seconds 0.01 --models softmax && \"$0\" bench ranks", KEEL_TOOL});
   CHECK(result.exit_code == 1);
   CHECK_MESSAGE(contains(result.err, "of this launch has joined the others already"), result.err);
+}
+
+TEST_CASE("launch: a command behind one that failed before it summed is told the same") {
+  if (without_gloo()) return;
+  const ToolResult result =
+      run_tool({"launch", "-n", "2", "--", "bash", "-c",
+                "\"$0\" train --data /nowhere --steps 1; \"$0\" train --steps 1", KEEL_TOOL});
+  CHECK(result.exit_code == 1);
+  CHECK_MESSAGE(contains(result.err, "of this launch has joined the others already"), result.err);
+  CHECK_MESSAGE(!contains(result.err, "the launcher is gone"), result.err);
+}
+
+TEST_CASE("launch: a table with an address of another machine is told by its rank") {
+  if (without_gloo()) return;
+  const TempFolder files;
+  json table = read_json(std::string(KEEL_SOURCE_DIR) + "/tests/cli/rank_tables/two_ranks.json");
+  // RFC 5737 keeps this address for documents, so that no machine has it.
+  table["server_list"][0]["device"][1]["device_ip"] = "192.0.2.1";
+  const std::string file = files.write("hccl.json", table.dump());
+  const ToolResult result =
+      run_tool({"launch", "--rank-table", file, "--", "keel", "train", "--steps", "1"});
+  CHECK(result.exit_code == 1);
+  CHECK_MESSAGE(contains(result.err, file + ": device_ip of rank 1: expected an address of this "
+                                            "machine, got 192.0.2.1"),
+                result.err);
+  CHECK_MESSAGE(!contains(result.err, "TIMEOUT"), result.err);
 }
 
 TEST_CASE("launch: a rank that is killed behind a signal is lost all the same") {
@@ -350,16 +431,49 @@ TEST_CASE("launch: a hangup of the launcher is one of its ranks unless it was ig
   const std::string begun = files.file("begun");
   const ToolResult result = run_tool_until(
       {"launch", "-n", "2", "--", "bash", "-c",
-       "trap 'exit 9' HUP; echo >" + begun + ".$RANK_ID; while true; do sleep 0.01; done"},
-      [&] {
-        return std::filesystem::exists(begun + ".0") && std::filesystem::exists(begun + ".1");
-      },
-      1, SIGHUP);
+       "trap 'echo >" + begun + ".asked.$RANK_ID; exit 129' HUP; echo >" + begun +
+           ".$RANK_ID; while true; do sleep 0.01; done"},
+      [&] { return both_exist(begun); }, 1, SIGHUP);
   CHECK(result.exit_code == 128 + SIGHUP);
   CHECK(result.err == "");
+  CHECK(both_exist(begun + ".asked"));
   const ToolResult ignored = run_bash(
       R"(trap '' HUP; "$0" launch -n 2 -- sleep 2 & sleep 0.5; kill -HUP $!; wait $!)", {});
   CHECK_MESSAGE(ignored.exit_code == 0, ignored.err);
+}
+
+// The system tells the leader of the session alone, as behind `ssh -t` and `docker run -t`.
+TEST_CASE("launch: a terminal that hangs up ends the ranks of a launcher that leads its session") {
+  if (without_gloo()) return;
+  const TempFolder files;
+  const std::string begun = files.file("begun");
+  const std::string rank = "trap 'echo >" + begun + ".asked.$RANK_ID; exit 129' HUP; echo >" +
+                           begun + ".$RANK_ID; while true; do sleep 0.01; done";
+  int terminal = -1;
+  const pid_t launcher = forkpty(&terminal, nullptr, nullptr, nullptr);
+  REQUIRE(launcher != -1);
+  if (launcher == 0) {
+    execl(KEEL_TOOL, KEEL_TOOL, "launch", "-n", "2", "--", "bash", "-c", rank.c_str(), nullptr);
+    _exit(127);
+  }
+  const auto wait_until = [](const std::function<bool()>& condition) {
+    for (int i = 0; i < 3000 && !condition(); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  };
+  wait_until([&] { return both_exist(begun); });
+  close(terminal);
+  int status = 0;
+  pid_t ended = 0;
+  wait_until([&] { return (ended = waitpid(launcher, &status, WNOHANG)) != 0; });
+  if (ended == 0) {
+    // The ranks end with it.
+    kill(launcher, SIGKILL);
+    waitpid(launcher, &status, 0);
+  }
+  CHECK(ended == launcher);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 128 + SIGHUP);
+  CHECK(both_exist(begun + ".asked"));
 }
 
 TEST_CASE("launch: when the launcher is killed no rank goes on") {

@@ -309,7 +309,7 @@ networks() {
   link_down
 }
 
-# Two ranks that meet over a pair of virtual links, one of which goes down.
+# Two ranks that meet over a pair of virtual links, one of which goes down. The second one is not told of its own address.
 link_down() {
   new_case
   unshare -n bash -c '
@@ -322,7 +322,7 @@ link_down() {
     export CM_CHIEF_IP=10.9.0.1 CM_CHIEF_PORT=12345 CM_WORKER_SIZE=2 HCCL_EXEC_TIMEOUT=5 HCCL_CONNECT_TIMEOUT=60
     folder=$1; shift
     RANK_ID=0 CM_WORKER_IP=10.9.0.1 timeout -k 5 120 "$0" "$@" --checkpoint "$folder/saved" --save-every 20 & first=$!
-    RANK_ID=1 CM_WORKER_IP=10.9.0.2 timeout -k 5 120 nsenter -t $other -n "$0" "$@" --checkpoint "$folder/other" --save-every 20 & second=$!
+    RANK_ID=1 timeout -k 5 120 nsenter -t $other -n "$0" "$@" --checkpoint "$folder/other" --save-every 20 & second=$!
     for i in $(seq 1200); do ls "$folder/saved" 2>/dev/null | grep -q ^step- && break; sleep 0.05; done
     ip link set keel0 down
     wait $first; codes=$?; wait $second; codes="$codes $?"

@@ -77,7 +77,9 @@ constexpr Variable kVariables[] = {
     {"CM_CHIEF_PORT", "the port there", is_of_job, Of::kRun},
     {"CM_CHIEF_DEVICE", "the device of rank 0: checked, and no more", is_of_job, Of::kRun},
     {"CM_WORKER_SIZE", "ranks of the job, as RANK_SIZE", is_of_job, Of::kRun},
-    {"CM_WORKER_IP", "this rank's address: checked, and no more", is_of_job, Of::kRun},
+    {"CM_WORKER_IP",
+     "where this rank listens for the others (its end of the connection to CM_CHIEF_IP)", is_of_job,
+     Of::kRun},
     {"KEEL_RANK_TRANSPORT",
      "sockets: ranks of one machine sum without shared memory; memory (usual)",
      [](const std::string& name) {

@@ -114,16 +114,19 @@ class Watch {
     while (reap()) {
       if (lost() && !first_told_) {
         first_told_ = true;
-        deadline_ = steady_clock::now() + (interrupted_ == 0 ? kGrace : kGraceToSave);
+        limit_those_left(end_);
         listener_.first(end_);
       }
-      const bool late = first_told_ && steady_clock::now() >= deadline_;
+      const bool late = deadline_ && steady_clock::now() >= *deadline_;
+      if (late && !told_ && !end_.cause) blame_those_left();
       if (end_.cause || late) tell_cause();
       if (late) kill_all(ranks_);
       wait_for_signal();
     }
     tell_cause();
-    if (interrupted_ != 0 && (lost() || ended_as_asked_))
+    // A rank that failed by itself, as in its last save, has a code that tells more.
+    const bool has_own_code = end_.exit_code != kExitDone && end_.exit_code != kExitRankLost;
+    if (interrupted_ != 0 && (lost() || ended_as_asked_) && !has_own_code)
       end_.exit_code = kExitSignalled + interrupted_;
     return end_;
   }
@@ -138,11 +141,40 @@ class Watch {
     listener_.cause(end_);
   }
 
-  // Says whether a rank that was asked to end has done so: by the signal, or with whatever code.
+  // Ranks that still run have no longer than this after one that was lost, or that told of a loss.
+  void limit_those_left(const RankEnd& since) {
+    if (deadline_) return;
+    grace_ = interrupted_ == 0 ? kGrace : kGraceToSave;
+    deadline_ = steady_clock::now() + grace_;
+    limited_since_ = since.how;
+  }
+
+  // Where every rank that ended did so because of another one, the cause is among those that did
+  // not. REQUIRES one of them.
+  void blame_those_left() {
+    const auto runs = [](const RankProcess& rank) { return rank.process != 0; };
+    const auto first = std::find_if(ranks_.begin(), ranks_.end(), runs);
+    const auto others = std::count_if(first, ranks_.end(), runs) - 1;
+    const auto rank = static_cast<int>(first - ranks_.begin());
+    end_ = {rank,
+            "rank " + std::to_string(rank) + " did not end within " +
+                std::to_string(grace_.count()) + " s after " + limited_since_ +
+                ", and was killed " + to_string(progress_.of(rank)) +
+                (others == 0 ? "" : ", and " + std::to_string(others) + " more with it"),
+            kExitRankLost, /*cause=*/true};
+  }
+
+  bool is_end_signal(int signal) const {
+    return std::find(end_signals_.begin(), end_signals_.end(), signal) != end_signals_.end();
+  }
+
+  // Says whether a rank that was asked to end has done so: by the signal, with the code that stands
+  // for one, or because another rank had.
   bool is_as_asked(int status) const {
     if (interrupted_ == 0 || WIFSTOPPED(status)) return false;
-    return !WIFSIGNALED(status) || std::find(end_signals_.begin(), end_signals_.end(),
-                                             WTERMSIG(status)) != end_signals_.end();
+    if (WIFSIGNALED(status)) return is_end_signal(WTERMSIG(status));
+    const int code = WEXITSTATUS(status);
+    return code == kExitDone || code == kExitRankLost || is_end_signal(code - kExitSignalled);
   }
 
   // Takes note of what has become of them; false once all have ended.
@@ -156,6 +188,7 @@ class Watch {
       if (read && as_asked) {
         ended_as_asked_ = true;
         listener_.as_asked(*read);
+        if (!read->cause) limit_those_left(*read);
       }
       if (read && !as_asked && !told_ && (!lost() || (read->cause && !end_.cause))) end_ = *read;
       if (!WIFSTOPPED(status)) rank.process = 0;
@@ -172,11 +205,11 @@ class Watch {
     const timespec slice = {0, 100'000'000};
     siginfo_t info = {};
     const int signal = sigtimedwait(&set, &info, &slice);
-    if (std::find(end_signals_.begin(), end_signals_.end(), signal) == end_signals_.end()) return;
+    if (!is_end_signal(signal)) return;
     const bool is_first = interrupted_ == 0;
     interrupted_ = signal;
-    // A terminal has sent it to the ranks, too.
-    if (info.si_code == SI_KERNEL) return;
+    // A terminal has sent it to the ranks, too; but a hangup only to the leader of the session.
+    if (info.si_code == SI_KERNEL && signal != SIGHUP) return;
     // timeout(1) asks twice at once. A rank may get what is handed on later, and take the second
     // for another request.
     const auto now = steady_clock::now();
@@ -196,8 +229,11 @@ class Watch {
   bool told_ = false;
   bool ended_as_asked_ = false;
   int interrupted_ = 0;                  // the signal that asked the launcher to end
-  steady_clock::time_point asked_ = {};  // when the first one came that was not a terminal's
-  steady_clock::time_point deadline_;
+  steady_clock::time_point asked_ = {};  // when the first one came that was handed on
+  // By when those that are left have to end, how long that is, and after what.
+  std::optional<steady_clock::time_point> deadline_;
+  std::chrono::seconds grace_{0};
+  std::string limited_since_;
 };
 
 }  // namespace

@@ -63,14 +63,16 @@ struct LossListener {
   // At once, with the first one. It may have ended because of another one, of which is not known
   // yet.
   std::function<void(const RankEnd&)> first;
-  // With the cause, or with the first one if none of the others is a cause or ends soon.
+  // With the cause. Where none of those that ended is one, that is who did not end in time; the
+  // first one where all have ended.
   std::function<void(const RankEnd&)> cause;
 };
 
 // Waits until all have ended; returns what was told as the cause. `end_signals` are handed on to
-// them, and a rank that is not killed by another signal then is not lost. A rank that still runs
-// some seconds after another one was lost is killed, a minute after it where one of those signals
-// had come before, for ranks may save then.
+// them, and a rank that ends by one then, or with the exit code 0, kExitRankLost or that of such a
+// signal, is not lost. A rank that still runs some seconds after another one was lost, or ended
+// with kExitRankLost, is killed, a minute after it where one of those signals had come before, for
+// ranks may save then.
 RankEnd wait_for_ranks(std::vector<RankProcess>& ranks, const SharedProgress& progress,
                        const LossListener& listener);
 

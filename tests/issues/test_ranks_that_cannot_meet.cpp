@@ -1,0 +1,217 @@
+// What kept ranks apart without a true reason: an address that this machine lacks was told as
+// HCCL_EXEC_TIMEOUT, 64 silent connections kept a rank out, and CM_* without CM_WORKER_IP had every
+// rank listen at the loopback. A table of another kind was answered with megabytes, and a broadcast
+// from no rank crashed.
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <poll.h>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+#include <sys/socket.h>
+
+#include "keel/core/group/channel.h"
+#include "keel/core/group/coordinator.h"
+#include "keel/core/group/gloo_engine.h"
+#include "keel/core/group/join_group.h"
+#include "keel/core/group/rank_place.h"
+#include "keel/core/group/rank_table.h"
+
+#include "support/error_of.h"
+#include "unit/ranks_for_tests.h"
+
+TEST_SUITE_BEGIN("loop");
+
+namespace {
+
+using namespace keel;
+using keel::testing::none_failed;
+using keel::testing::on_local_ranks;
+using keel::testing::on_ranks;
+using keel_test::contains;
+using keel_test::error_of;
+
+// RFC 5737 keeps this address for documents, so that no machine has it.
+constexpr const char* kAddressOfNobody = "192.0.2.1";
+
+bool without_gloo() {
+  if (!has_gloo()) MESSAGE("keel test skipped: this build has no Gloo");
+  return !has_gloo();
+}
+
+Deadline after(int milliseconds) {
+  return std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+}
+
+// A port outside of those that the system gives to connections, so that it stays free.
+uint16_t free_port() {
+  const int first = static_cast<int>(getpid()) * 41 % 15000;
+  for (int i = 0; i < 15000; ++i) {
+    const auto port = static_cast<uint16_t>(10000 + (first + i) % 15000);
+    if (error_of([&] { listen_at("127.0.0.1", port); }).empty()) return port;
+  }
+  throw Error("no port is free");
+}
+
+JoinOptions options_of(int rank, uint16_t port) {
+  JoinOptions options;
+  options.rank = rank;
+  options.size = 2;
+  options.address = "127.0.0.1";
+  options.port = port;
+  options.connect_patience = std::chrono::seconds(30);
+  return options;
+}
+
+// A table whose one server has so many devices of which nothing is said.
+std::string table_of_empty_devices(size_t devices) {
+  nlohmann::json device = nlohmann::json::array();
+  for (size_t i = 0; i < devices; ++i) device.push_back(nlohmann::json::object());
+  const nlohmann::json server = {{"server_id", "a"}, {"device", device}};
+  return nlohmann::json{{"status", "completed"}, {"version", "1.0"}, {"server_list", {server}}}
+      .dump();
+}
+
+size_t count_of(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("an address that this machine does not have is named with who says it") {
+  if (without_gloo()) return;
+  JoinOptions options = options_of(0, free_port());
+  options.own_address = kAddressOfNobody;
+  options.address_said_by = "hccl.json: device_ip of rank 0";
+  const std::string told = error_of([&] { join_group(options); });
+  CHECK_MESSAGE(contains(told,
+                         "hccl.json: device_ip of rank 0: expected an address of this machine, "
+                         "got 192.0.2.1"),
+                told);
+}
+
+TEST_CASE("ranks that fail while they connect are not told of a collective that timed out") {
+  int ends[2][2];
+  for (auto& pair : ends) REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
+  const Coordinator coordinator({.size = 2}, {ends[0][0], ends[1][0]});
+  Channel first{Descriptor(ends[0][1])}, second{Descriptor(ends[1][1])};
+  int rank = 0;
+  for (Channel* channel : {&first, &second})
+    REQUIRE(channel->send({{"join", {{"rank", rank++}, {"size", 2}, {"job", ""}}}}));
+  REQUIRE(first.send(
+      {{"stuck",
+        {{"what", "no route"}, {"at", "before its first collective"}, {"connecting", true}}}}));
+  const Deadline deadline = after(30000);
+  std::string told;
+  while (told.empty() && wait_for(second.number(), POLLIN, deadline) && second.take_in()) {
+    while (const auto message = second.next()) {
+      if (message->contains("abort")) told = (*message)["abort"].get<std::string>();
+    }
+  }
+  CHECK_MESSAGE(contains(told, "the ranks cannot connect: "), told);
+  CHECK_MESSAGE(contains(told, "rank 0 waits before its first collective: no route"), told);
+  CHECK_MESSAGE(!contains(told, "TIMEOUT"), told);
+}
+
+TEST_CASE("a rank waits where connections that say nothing are before it") {
+  if (without_gloo()) return;
+  const uint16_t port = free_port();
+  none_failed(on_ranks(2, [&](int rank) {
+    std::vector<Descriptor> silent;
+    if (rank == 1) {
+      for (int i = 0; i < 64; ++i) silent.push_back(connect_to("127.0.0.1", port, after(30000)));
+      // By then rank 0's coordinator has taken all of them.
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    }
+    std::thread they_go([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      silent.clear();
+    });
+    const std::string told = error_of([&] { join_group(options_of(rank, port))->leave(); });
+    they_go.join();
+    if (!told.empty()) throw Error(told);
+  }));
+}
+
+TEST_CASE("a rank of CM variables listens where its connection to rank 0 begins") {
+  const char* const variables[] = {"CM_CHIEF_IP", "CM_CHIEF_PORT", "CM_WORKER_SIZE", "RANK_ID"};
+  const uint16_t port = free_port();
+  const std::string values[] = {"127.0.0.1", std::to_string(port), "2", "1"};
+  for (size_t i = 0; i < 4; ++i) setenv(variables[i], values[i].c_str(), /*overwrite=*/1);
+  const JoinOptions options = read_join_options(read_rank_place());
+  for (const char* variable : variables) unsetenv(variable);
+  CHECK(options.own_address == "");
+
+  const Descriptor listening = listen_at("127.0.0.1", port);
+  CHECK(address_of(connect_to("127.0.0.1", port, after(30000)).number()) == "127.0.0.1");
+  int pair[2];
+  REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
+  const Descriptor ends[] = {Descriptor(pair[0]), Descriptor(pair[1])};
+  CHECK(address_of(pair[0]) == "");
+}
+
+TEST_CASE("ranks meet that are told of no address of their own") {
+  if (without_gloo()) return;
+  const uint16_t port = free_port();
+  none_failed(on_ranks(2, [&](int rank) {
+    JoinOptions options = options_of(rank, port);
+    options.own_address = "";
+    const auto group = join_group(options);
+    if (group->all_gather(std::to_string(rank)) != std::vector<std::string>{"0", "1"})
+      throw Error("wrong");
+    group->leave();
+  }));
+}
+
+// Each device lacks its number and its rank.
+TEST_CASE("a rank table with many violations is told by the first hundred") {
+  // What an Error prints is cut, what it holds is not.
+  const auto refusal = [](size_t devices) -> std::string {
+    try {
+      parse_rank_table(table_of_empty_devices(devices), "hccl.json");
+    } catch (const Error& error) {
+      return error.info().message;
+    }
+    return "";
+  };
+  const std::string all = refusal(50);
+  CHECK(all.rfind("100 things are wrong with it: ", 0) == 0);
+  CHECK(count_of(all, "is missing") == 100);
+  const std::string some = refusal(100000);
+  CHECK(some.rfind("more than 100 things are wrong with it, first: ", 0) == 0);
+  CHECK(count_of(some, "is missing") == 100);
+}
+
+TEST_CASE("a broadcast from no rank is refused on all ranks") {
+  const auto check = [](Group& group) {
+    char byte = 0;
+    for (const int root : {-1, 2}) {
+      const std::string told = error_of([&] { group.broadcast(&byte, 1, root); });
+      if (!contains(told,
+                    "broadcast: root: expected a rank from 0 to 1, got " + std::to_string(root)))
+        throw Error("told: " + told);
+    }
+    group.broadcast(&byte, 1, 1);
+    group.leave();
+  };
+  none_failed(on_local_ranks(2, [&](const std::shared_ptr<Group>& group) { check(*group); }));
+  if (without_gloo()) return;
+  const uint16_t port = free_port();
+  none_failed(on_ranks(2, [&](int rank) { check(*join_group(options_of(rank, port))); }));
+}
+
+TEST_CASE("a group of no ranks is refused") {
+  for (const int size : {-1, 0}) {
+    CHECK(error_of([&] { make_local_groups(size); }) ==
+          "make_local_groups: size: expected 1 to 1048576 ranks, got " + std::to_string(size));
+  }
+}
+
+TEST_SUITE_END();
