@@ -18,6 +18,8 @@ std::string quoted(const std::string& field) {
   return text + "\"";
 }
 
+bool is_line_end(char c) { return c == '\r' || c == '\n'; }
+
 // A cell takes memory of its own, even an empty one.
 constexpr size_t kMostCells = size_t{1} << 21;
 
@@ -27,6 +29,7 @@ class Parser {
 
   std::vector<CsvRow> run() {
     while (at_ < text_.size()) {
+      if (is_line_end(text_[at_]) && at_empty_end()) break;
       if (++cells_ > kMostCells) {
         fail("at most " + std::to_string(kMostCells) + " cells", "more");
       }
@@ -43,6 +46,12 @@ class Parser {
   }
 
  private:
+  // Editors leave empty lines at the end. In a table of one column they are fields.
+  bool at_empty_end() const {
+    return row_.empty() && !rows_.empty() && rows_.front().size() > 1 &&
+           text_.find_first_not_of("\r\n", at_) == std::string_view::npos;
+  }
+
   std::string plain_field() {
     const size_t end = std::min(text_.size(), text_.find_first_of(",\r\n", at_));
     std::string field(text_.substr(at_, end - at_));

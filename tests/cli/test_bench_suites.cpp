@@ -1,6 +1,7 @@
 // `keel bench train`, `kernels` and `compile`: what their JSON says, and that it adds up.
 #include <cmath>
 #include <filesystem>
+#include <set>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -80,6 +81,28 @@ TEST_CASE("bench train: what the environment says of a training is not about tho
   REQUIRE_MESSAGE(run.exit_code == 0, run.err);
   CHECK(read_json(folder.file("j")).at("processes").size() == 2);
   CHECK_FALSE(std::filesystem::exists(folder.file("keel_profile")));
+}
+
+TEST_CASE("bench train: numbers of threads have shapes of their own on the page") {
+  const TempFolder folder;
+  const ToolResult run =
+      run_tool({"bench", "train", "--models", "softmax", "--backends", "cpu", "--data", "digits",
+                "--batches", "10", "--loop-sizes", "1,2", "--threads", "3,5", "--seconds", "0.01",
+                "--html", folder.file("page.html")});
+  REQUIRE_MESSAGE(run.exit_code == 0, run.err);
+  const std::string page = read_text(folder.file("page.html"));
+  const size_t begin = page.find("id=\"train-loop_size-softmax\"");
+  REQUIRE(begin != std::string::npos);
+  const std::string plot = page.substr(begin, page.find("</svg>", begin) - begin);
+  std::set<std::string> shapes;
+  int count = 0;
+  for (const std::string& line : lines_of(plot)) {
+    if (!contains(line, "class=\"key ")) continue;
+    ++count;
+    shapes.insert(line.substr(0, line.find(' ')) + (contains(line, "l6 6") ? " diamond" : ""));
+  }
+  CHECK(count >= 2);
+  CHECK(shapes.size() == static_cast<size_t>(count));
 }
 
 TEST_CASE("bench train: precisions are contestants of their own") {

@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <set>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -217,6 +218,58 @@ TEST_CASE("calibrate: a cross-validation names what is overfitted as text and JS
   CHECK_FALSE(contains(same.out, "overfitted"));
 }
 
+// It was called overfitted, resting on 0 rows.
+TEST_CASE("calibrate: a parameter that no rows of the part that predicts tell is said to be one") {
+  // Products in the first half, and sums that start slowly in the second.
+  std::string rows;
+  for (int i = 0; i < 40; ++i) {
+    const std::string m = std::to_string(256 + 16 * i);
+    rows += "910-30c,a,MatMul,30," + std::to_string(20 + i) + ",\"" + m +
+            ",1024;1024,1024\",FLOAT16;FLOAT16,ND;ND,\"" + m + ",1024\",FLOAT16,ND\n";
+  }
+  for (int i = 0; i < 40; ++i) {
+    const std::string n = std::to_string(64 + 8 * i);
+    rows += "910-30c,a,Add,1,20,\"" + n + ";" + n + "\",FLOAT;FLOAT,ND;ND," + n + ",FLOAT,ND\n";
+  }
+  const Table table(rows);
+  const ToolResult halves = run_tool(
+      {"calibrate", "--measured", table.path("op_summary_0.csv"), "--cross-validate", "2-41"});
+  REQUIRE_MESSAGE(halves.exit_code == 0, halves.err);
+  CHECK_FALSE(contains(halves.out, "rests on 0 of"));
+  CHECK_MESSAGE(contains(halves.out,
+                         "no rows of the part that predicts tell kernel_prologue_ns, which moved"),
+                halves.out);
+}
+
+TEST_CASE("calibrate: a page has printable names and a look of its own for each class") {
+  const std::string rest = ",30,50.0,\"4\",FLOAT16,ND,\"4\",FLOAT16,ND\n";
+  const Table table(kRows + "910-30c,e,Odd\x1b[31m" + rest + "9\xff" + "10,f,Odd" + rest +
+                    "910-30c,g,Conv2D,30,50,\"4,2,8,8,16;18,3,16,16\",FLOAT16;FLOAT16,NC1HWC0;"
+                    "NC1HWC0,\"4,3,8,8,16\",FLOAT16,NC1HWC0\n\n");
+  const ToolResult result =
+      run_tool({"calibrate", "--measured", table.path("op_summary_0.csv"), "--preset",
+                "ascend910-30c", "--html", table.path("out.html")});
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  const std::string page = read_text(table.path("out.html"));
+  CHECK_FALSE(contains(page, "\x1b"));
+  CHECK_FALSE(contains(page, "\xff"));
+  CHECK(contains(page, "Odd\\x1b[31m"));
+  // There are nine classes and eight colours: the first and the last class differ by their shapes.
+  for (const char* part : {">products<", ">convolutions<"}) CHECK(contains(page, part));
+  std::set<std::string> keys;
+  int count = 0;
+  for (const std::string& line : lines_of(page)) {
+    if (!contains(line, "class=\"key ")) continue;
+    ++count;
+    const size_t colour = line.find("class=\"key ");
+    // The element; of paths what tells a diamond from a triangle; and the colour.
+    keys.insert(line.substr(0, line.find(' ')) + (contains(line, "l6 6") ? "" : "z") +
+                line.substr(colour, 13));
+  }
+  CHECK(count >= 3);
+  CHECK(keys.size() == static_cast<size_t>(count));
+}
+
 TEST_CASE("calibrate: wrong flags and wrong tables are refused and nothing is written") {
   const Table table("910-30c,a,Add,30,oops,\"4;4\",FLOAT;FLOAT,ND;ND,4,FLOAT,ND\n");
   const std::string path = table.path("op_summary_0.csv"), out = table.path("out.json");
@@ -238,7 +291,8 @@ TEST_CASE("calibrate: wrong flags and wrong tables are refused and nothing is wr
       {{"calibrate", "--measured", path, "--lines", "a-b"}, "--lines"},
       {{"calibrate", "--measured", path, "--lines", "100-2"}, "--lines"},
       {{"calibrate", "--measured", path, "--cross-validate", "100-2"}, "--cross-validate"},
-      {{"calibrate", "--measured", path, "--cross-validate", "half"}, "--cross-validate"},
+      {{"calibrate", "--measured", path, "--cross-validate", "half"},
+       "--cross-validate: expected lines of the table, as 2-100, or odd-even, got half"},
       {{"calibrate", "--measured", path, "--fit", out, "--json", out + "2"}, "--json"},
       {{"calibrate", "--measured", path, "--fit", out, "--cross-validate", "odd-even"},
        "--cross-validate"},
@@ -259,7 +313,12 @@ TEST_CASE("calibrate: wrong flags and wrong tables are refused and nothing is wr
   const ToolResult devices = run_tool(
       {"calibrate", "--measured", two.path("op_summary_0.csv"), "--fit", two.path("fit.json")});
   CHECK(devices.exit_code == 2);
+  CHECK_MESSAGE(contains(devices.err, "--fit: expected rows of one device"), devices.err);
   CHECK(contains(devices.err, "--device"));
+  const ToolResult parts = run_tool(
+      {"calibrate", "--measured", two.path("op_summary_0.csv"), "--cross-validate", "odd-even"});
+  CHECK(parts.exit_code == 2);
+  CHECK_MESSAGE(contains(parts.err, "--cross-validate: expected rows of one device"), parts.err);
   CHECK(run_tool({"calibrate", "--measured", "/no/such.csv"}).exit_code == 1);
   for (const char* flag : {"--lines", "--cross-validate"}) {
     CAPTURE(flag);

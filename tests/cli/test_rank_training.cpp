@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -394,6 +395,39 @@ TEST_CASE("ranks: each writes its profile and there is one timeline of all") {
     CHECK(one.exit_code == 3);
     CHECK_MESSAGE(contains(one.err, "PROFILE_DIVERGED(rank 0 off, rank 1 1-3)"), one.err);
   }
+}
+
+// The spans of the wall clock had the training's steps, and those of the device this run's.
+TEST_CASE("ranks: steps of a resumed training's timeline have one number on both clocks") {
+  if (without_gloo()) return;
+  const TempFolder files;
+  const std::string states = files.file("states"), folder = files.file("profile");
+  const Words words = {"--model", "mlp", "--backend", "npu"};
+  const auto run = [&](const Words& more) {
+    Words all = words;
+    all.insert(all.end(), more.begin(), more.end());
+    const ToolResult result = train(2, all);
+    REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  };
+  run({"--steps", "10", "--save", states});
+  run({"--steps", "15", "--resume", states, "--profile", folder, "--profile-steps", "2-3"});
+  const json timeline = read_json(folder + "/timeline.json");
+  std::map<int, std::string> processes;
+  for (const json& event : timeline["traceEvents"])
+    if (event["name"] == "process_name") processes[event["pid"]] = event["args"]["name"];
+  // By clock, the numbers of steps that names have.
+  std::map<std::string, std::set<std::string>> steps;
+  for (const json& event : timeline["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    const std::string name = event["name"];
+    const size_t at = name.rfind("step ");
+    if (at == std::string::npos || name.starts_with("training")) continue;
+    const std::string process = processes[event["pid"]];
+    const std::string number = name.substr(at + 5);
+    steps[process.substr(process.find('('))].insert(number.substr(0, number.find(' ')));
+  }
+  CHECK(steps["(device clock)"] == std::set<std::string>{"2", "3"});
+  CHECK(steps["(wall clock)"] == steps["(device clock)"]);
 }
 
 TEST_CASE("ranks: what one rank would do by itself is refused") {

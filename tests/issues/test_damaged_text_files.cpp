@@ -84,6 +84,18 @@ TEST_CASE("a damaged profile table is read or refused with its name") {
                [](const std::string& text) { parse_csv(text, "damaged.csv"); });
 }
 
+TEST_CASE("empty lines at the end of a table are none of its rows") {
+  const std::vector<CsvRow> rows = {{"a", "b"}, {"1", "2"}};
+  for (const char* end : {"", "\n", "\n\n", "\r\n\r\n", "\n\n\r\n"}) {
+    CAPTURE(end);
+    CHECK(parse_csv("a,b\n1,2" + std::string(end), "t.csv") == rows);
+  }
+  // One that has a row behind it is damage, and in a table of one column it is a field.
+  CHECK_THROWS_WITH_AS(parse_csv("a,b\n\n1,2\n", "t.csv"),
+                       doctest::Contains("t.csv: row 2: expected 2 fields, got 1"), Error);
+  CHECK(parse_csv("a\n1\n\n", "t.csv") == std::vector<CsvRow>{{"a"}, {"1"}, {""}});
+}
+
 TEST_CASE("a damaged preset is read or refused with its name") {
   check_damage(
       npu::builtin_presets().back().text, "damaged preset", 7,

@@ -2,7 +2,8 @@
 // the AI CPU and priced as one of the vector cores; a step of more tasks than a profile lists was
 // as short as those that it lists; collectives were on the stream of the launches that they run
 // beside; the backward pass ended in the middle of a task; advice said that all cores were in use
-// where one of 48 was.
+// where one of 48 was. What the host computes and copies over its link were called bound by their
+// start, and advice gave them roofs and cores.
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
@@ -19,6 +20,7 @@
 #include "keel/backends/npu/profile/profile.h"
 #include "keel/backends/registry.h"
 #include "keel/graph/control/control_flow.h"
+#include "keel/graph/ir/placement.h"
 #include "keel/graph/runtime/session.h"
 #include "keel/ops/nn/data_parallel.h"
 #include "keel/ops/ops.h"
@@ -193,6 +195,56 @@ TEST_CASE("advice says that all cores are in use only where they are") {
   CAPTURE(advice);
   CHECK(contains(advice, "block_dim 1 of 48"));
   CHECK_FALSE(contains(advice, "block_dim 1 of 48\n   reason: all cores"));
+}
+
+TEST_CASE("what the host does is bound by the host and its link and has no roofs") {
+  Graph graph;
+  const Value w = graph.state("w", zeros({256, 256}, f32));
+  Value host;
+  {
+    const HostScope on(graph);
+    host = sin(w);
+  }
+  const Value wide = named(cast(exp(cast(w, f64)), f32), "wide");
+  Session session(
+      graph, device("npu:0"),
+      {.placement = PlacementPolicy::kMixed, .device_options = npu::options("ascend910b1")});
+  const Loop loop = session.sink({.update = Update{{{w, matmul(w, host) + wide}}}});
+  const Folder folder("profile_of_the_host");
+  ProfileOptions options{.directory = folder.path(), .last_step = 1};
+  options.profiling.aicpu = true;
+  write_profile(loop.program(), options);
+  // By the table of launches: what the host does, by how it is bound.
+  const std::string shown = npu::profile_table(folder.path());
+  CAPTURE(shown);
+  std::map<std::string, int> on;
+  const std::string launches = shown.substr(shown.find("launches of a step"));
+  for (size_t begin = 0; begin < launches.size();) {
+    const size_t end = std::min(launches.size(), launches.find('\n', begin));
+    const std::string line = launches.substr(begin, end - begin);
+    begin = end + 1;
+    if (line.empty()) break;  // the advice comes behind
+    for (const auto& [kind, bound] : {std::pair{" AI_CPU ", "  host"}, {" MEMCPY ", "  link"}}) {
+      if (!contains(line, kind)) continue;
+      ++on[kind];
+      CHECK_MESSAGE(line.ends_with(bound), line);
+    }
+  }
+  CHECK(on[" AI_CPU "] >= 2);
+  CHECK(on[" MEMCPY "] >= 1);
+  // Each paragraph of the advice whose reason is the host.
+  const std::string advice = folder.read("advice.txt");
+  int of_host = 0;
+  for (size_t at = advice.find("reason: host"); at != std::string::npos;
+       at = advice.find("reason: host", at + 1)) {
+    ++of_host;
+    const size_t begin = advice.rfind("\n\n", at);
+    const std::string paragraph = advice.substr(begin, at - begin);
+    CHECK_MESSAGE(contains(paragraph, "in which the device's cores have no part"), paragraph);
+    CHECK_FALSE(contains(paragraph, "roofs"));
+    CHECK_FALSE(contains(paragraph, "block_dim"));
+  }
+  CHECK(of_host >= 2);
 }
 
 TEST_SUITE_END();

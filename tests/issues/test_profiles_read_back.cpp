@@ -3,7 +3,9 @@
 // and negative times, as if nothing were wrong; and of the ranks' folders it showed those before
 // the first that was missing, without a word of the others. It had 0.00 for figures that the table
 // of launches does not have, and said of a folder with other files of a profile that it holds none.
-// A profile of which one file could not be written was left among the files of an older one.
+// A profile of which one file could not be written was left among the files of an older one. Names
+// of 200 kB made advice that was not read back, and a cell that is no number was not told by its
+// row.
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -132,6 +134,35 @@ TEST_CASE("negative times of a profile are refused") {
     write(folder, file, good);
   }
   CHECK(profile_table(folder.path()) != "");
+}
+
+TEST_CASE("a cell of a profile that is no number is told by its row and column") {
+  const Chain chain(5);
+  const Folder folder("profile_no_number");
+  chain.profile(folder, 1);
+  auto rows = parse_csv(folder.read("op_summary.csv"), "x");
+  const auto at = std::find(rows[0].begin(), rows[0].end(), "Task Duration(us)") - rows[0].begin();
+  rows[3][static_cast<size_t>(at)] = "nan";
+  std::string bad;
+  for (const CsvRow& row : rows) bad += write_csv_row(row);
+  write(folder, "op_summary.csv", bad);
+  const std::string error = error_of([&] { profile_table(folder.path()); });
+  CHECK_MESSAGE(
+      contains(error, "op_summary.csv: row 4, column Task Duration(us): expected a number"), error);
+}
+
+TEST_CASE("advice on names of any length is read back") {
+  Graph graph;
+  const Value w = graph.state("w", zeros({16, 16}, f32));
+  Value next = w;
+  for (int i = 0; i < 10; ++i)
+    next = named(matmul(next, w), std::string(200'000, 'n') + std::to_string(i));
+  Session session(graph, device("npu:0"), {.device_options = npu::options("ascend910b1")});
+  const Loop loop = session.sink({.update = Update{{{w, next}}}});
+  const Folder folder("profile_long_names");
+  npu::write_profile(loop.program(), {.directory = folder.path(), .last_step = 1});
+  CHECK(folder.read("advice.txt").size() < size_t{1} << 20);
+  CHECK(error_of([&] { profile_table(folder.path()); }) == "");
 }
 
 TEST_CASE("rows of a profile that are damaged are named") {

@@ -1,5 +1,6 @@
 // The text of a fitted preset's file.
 #include <cmath>
+#include <string>
 #include <utility>
 
 #include <fmt/core.h>
@@ -10,6 +11,8 @@
 
 namespace keel::npu {
 namespace {
+
+constexpr const char* kFitted = ", fitted";
 
 // To four digits behind the point; whole numbers without any.
 Json number_of(double value) {
@@ -47,7 +50,10 @@ std::string fitted_preset_text(const Fit& fit, const std::string& table_name) {
     parameters[p.name] = {{"value", value_of(fit.preset, p.name, p.after)},
                           {"source", "assumed: no rows tell it"}};
   }
-  const Json document = {{"description", fit.preset.description + ", fitted"},
+  // A fit of a fitted preset is one fit, not two.
+  std::string description = fit.preset.description;
+  if (!description.ends_with(kFitted)) description += kFitted;
+  const Json document = {{"description", std::move(description)},
                          {"series", fit.preset.series},
                          {"parameters", std::move(parameters)}};
   return write_json(document, 2) + "\n";

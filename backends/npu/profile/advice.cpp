@@ -12,6 +12,7 @@ namespace keel::npu {
 namespace {
 
 constexpr size_t kMostAdvice = 10;
+constexpr size_t kMostOfAText = 2000;  // bytes of a name, of types and of a line of the user's
 
 double us(int64_t ns) { return static_cast<double>(ns) * 1e-3; }
 
@@ -54,6 +55,19 @@ std::vector<Loss> losses(const NpuProgram& program, const StepTime& step) {
   return sorted;
 }
 
+// Names of a graph may be of any length, but who reads the advice back takes no more than a MiB of
+// it.
+std::string shown(const std::string& text) { return printable(text, kMostOfAText); }
+
+// Says how much of a task's time is lost where; cores have roofs, the host and the links have none.
+std::string loss_text(const NpuProgram& program, const Loss& loss, const Launch& launch) {
+  if (is_collective(program, loss.task)) return " that no other task hides\n";
+  if (launch.limit == Limit::kHost) return ", in which the device's cores have no part\n";
+  const int64_t cores = launch.cube ? program.preset().cube_cores : program.preset().vector_cores;
+  return fmt::format(", {:.3f} us of it above both roofs; block_dim {} of {}\n", us(loss.lost_ns),
+                     launch.price.block_dim, cores);
+}
+
 // Says whether the task counts steps and updates, which no line of a user's asks for.
 bool is_keels_own(const TaskInfo& info) {
   return !info.site.known() && info.name.starts_with("keel/");
@@ -62,15 +76,11 @@ bool is_keels_own(const TaskInfo& info) {
 std::string text_of(const NpuProgram& program, const Loss& loss, size_t rank) {
   const Launch& launch = *program.decision(loss.task);
   const TaskInfo& info = program.list().infos[loss.task];
-  const int64_t cores = launch.cube ? program.preset().cube_cores : program.preset().vector_cores;
   std::string text = fmt::format(
-      "{}. {}  {}{}\n   {:.3f} us a step{}", rank, printable(title_of(info)), info.types,
-      info.site.known() ? "  (" + printable(to_string(info.site)) + ")" : "", us(loss.total_ns),
+      "{}. {}  {}{}\n   {:.3f} us a step{}", rank, shown(title_of(info)), shown(info.types),
+      info.site.known() ? "  (" + shown(to_string(info.site)) + ")" : "", us(loss.total_ns),
       loss.count > 1 ? fmt::format(" in {} launches", loss.count) : "");
-  text += is_collective(program, loss.task)
-              ? " that no other task hides\n"
-              : fmt::format(", {:.3f} us of it above both roofs; block_dim {} of {}\n",
-                            us(loss.lost_ns), launch.price.block_dim, cores);
+  text += loss_text(program, loss, launch);
   if (launch.limit == Limit::kNone)
     text += "   reason: all cores are in use\n";
   else
@@ -96,8 +106,8 @@ std::string untimed(const NpuProgram& program) {
     if (task.jump != Jump::kIfFalse || list.tasks[task.target - 1].jump == Jump::kAlways) continue;
     const CallSite site = list.infos[i].site;
     return "the step has no modelled time before it runs: data decides at task " +
-           std::to_string(i) + " (" + printable(list.infos[i].name) +
-           (site.known() ? ", " + printable(to_string(site)) : "") +
+           std::to_string(i) + " (" + shown(list.infos[i].name) +
+           (site.known() ? ", " + shown(to_string(site)) : "") +
            "); such a loop is listed with one turn, and a cond around it without branches\n";
   }
   return "";

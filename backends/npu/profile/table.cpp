@@ -8,6 +8,7 @@
 
 #include <fmt/core.h>
 
+#include "keel/backends/common/kernel.h"
 #include "keel/backends/npu/profile/profile.h"
 #include "keel/backends/npu/profile/table_rows.h"
 #include "keel/core/base/environment.h"
@@ -28,8 +29,9 @@ constexpr const char* kStatistics = "op_statistic.csv";
 constexpr const char* kAdvice = "advice.txt";
 constexpr const char* kUnknown = "N/A";
 
-// A launch, and what it is bound by: its busiest unit, its own start where that takes longer, or
-// the links where it is a collective. A table without the units' figures does not say.
+// A launch, and what it is bound by: its busiest unit, its own start where that takes longer, the
+// links where it is a collective, the host where that computes it, and the link to the host where
+// it is a copy over that. A table without the units' figures does not say.
 struct Launched {
   std::string name, op, on, blocks;
   double us = 0, cube = 0, vector = 0, memory = 0;
@@ -59,6 +61,10 @@ void add_figures(const TableRows& row, Launched& launch) {
   launch.has_figures = true;
   if (launch.beside)
     launch.bound = "links";
+  else if (launch.on == name_of(TaskKind::kAiCpu))
+    launch.bound = "host";
+  else if (launch.on == name_of(TaskKind::kMemcpy) && core_us == 0)
+    launch.bound = "link";
   else if (core_us < launch.us / 2)
     launch.bound = "start";
   else if (launch.memory >= std::max(launch.cube, launch.vector))

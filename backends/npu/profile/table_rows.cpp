@@ -64,12 +64,11 @@ const std::string& TableRows::text(const std::string& column) const {
 
 double TableRows::number(const std::string& column) const {
   const std::string& cell = text(column);
-  const double value = parse_in_file(path_, [&] { return parse_number(cell, column); });
+  const std::string where = "row " + std::to_string(count_ + 1) + ", column " + column;
+  const double value = parse_in_file(path_, [&] { return parse_number(cell, where); });
   if (value >= 0) return value;
-  throw Error({.op = path_,
-               .argument = "row " + std::to_string(count_ + 1) + ", column " + column,
-               .expected = "a number that is not negative",
-               .got = cell});
+  throw Error(
+      {.op = path_, .argument = where, .expected = "a number that is not negative", .got = cell});
 }
 
 std::string_view TableRows::take_line() {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <span>
 
+#include "keel/backends/npu/scheduler/bytes_once.h"
 #include "keel/graph/ir/graph.h"
 
 namespace keel::npu {
@@ -63,8 +64,10 @@ std::shared_ptr<const Launch> LaunchCache::launch(const Preset& preset,
   const size_t key = hash_of(node);
   const auto [begin, end] = launches_.equal_range(key);
   for (auto it = begin; it != end; ++it) {
-    if (it->second.packing == packing && same_work(*it->second.node, node)) {
-      return it->second.launch;
+    const Entry& entry = it->second;
+    if (entry.packing == packing && same_work(*entry.node, node) &&
+        bytes_of_distinct_operands(*entry.node) == bytes_of_distinct_operands(node)) {
+      return entry.launch;
     }
   }
   auto launch = std::make_shared<Launch>(schedule(preset, anchored, options, packing));

@@ -14,8 +14,9 @@
 
 namespace keel::npu {
 
-// Returns whether two nodes are one op with the same attributes, types and bodies: all that a
-// launch depends on. Values of constants and names of inputs count for nothing.
+// Returns whether two nodes are one op with the same attributes, types and bodies. Values of
+// constants and names of inputs count for nothing. A launch depends on this, and on which operands
+// are one value.
 bool same_work(const Node& a, const Node& b);
 
 class LaunchCache {

@@ -2,20 +2,37 @@
 
 #include <algorithm>
 
+#include "keel/backends/npu/scheduler/bytes_once.h"
+
 namespace keel::npu {
 namespace {
+
+// Makes these shares of the launch's vector work warm. L2 holds a byte once that is read again.
+void set_residency_once(const Preset& preset, const Launch& launch, const Residency& residency,
+                        NodeWork& work) {
+  VectorWork& vector = work.splits[0].work;
+  const int64_t all = vector.bytes_in, once = std::min(all, launch.price.bytes_in);
+  vector.bytes_in = once;
+  set_residency(preset, residency, work);
+  vector.bytes_in = all;
+  if (once < all && once > 0) {
+    const double share = static_cast<double>(vector.cached_bytes) / static_cast<double>(once);
+    vector.cached_bytes = static_cast<int64_t>(share * static_cast<double>(all));
+  }
+}
 
 // Returns the launch's work with those shares in L2.
 NodeWork resident_work(const Preset& preset, const Launch& launch, const Residency& residency) {
   NodeWork work;
   if (launch.cube) {
     work.cube = launch.product;
-  } else {
-    work.splits = {launch.split};
-    // A lone block has nothing to merge (choose_vector).
-    if (launch.price.block_dim == 1) work.splits[0].work.bytes_out_per_block = 0;
+    set_residency(preset, residency, work);
+    return work;
   }
-  set_residency(preset, residency, work);
+  work.splits = {launch.split};
+  // A lone block has nothing to merge (choose_vector).
+  if (launch.price.block_dim == 1) work.splits[0].work.bytes_out_per_block = 0;
+  set_residency_once(preset, launch, residency, work);
   return work;
 }
 
@@ -31,8 +48,11 @@ int64_t results_ns(const Preset& preset, const Launch& launch, const Residency& 
 
 TaskPrice resident_price(const Preset& preset, const Launch& launch, const Residency& residency) {
   const NodeWork work = resident_work(preset, launch, residency);
-  return launch.cube ? price_cube(preset, *work.cube, launch.tiling)
-                     : price_vector(preset, work.splits[0].work, launch.price.block_dim);
+  if (launch.cube) return price_cube(preset, *work.cube, launch.tiling);
+  const VectorWork& vector = work.splits[0].work;
+  TaskPrice price = price_vector(preset, vector, launch.price.block_dim);
+  count_once(preset, vector, launch.price.bytes_in, price);
+  return price;
 }
 
 int64_t gain_of(const Preset& preset, const Launch& launch, const Residency& residency) {

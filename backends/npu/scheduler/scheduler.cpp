@@ -9,6 +9,7 @@
 #include "keel/backends/common/reduce_plan.h"
 #include "keel/backends/common/vector/instructions.h"
 #include "keel/backends/npu/cost/collective.h"
+#include "keel/backends/npu/scheduler/bytes_once.h"
 #include "keel/backends/npu/scheduler/resident_price.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
@@ -41,9 +42,13 @@ Launch launch_of(const Preset& preset, const NodeWork& work) {
 // The decisions about one node's work, with what a user said about its blocks.
 class Scheduler {
  public:
-  Scheduler(const Preset& preset, const NodeWork& work, const std::string& op,
+  // `operands`: bytes of the task's operands, each once.
+  Scheduler(const Preset& preset, const NodeWork& work, int64_t operands, const std::string& op,
             const BlockDimOptions& options)
-      : preset_(preset), work_(work), cores_(work.cube ? preset.cube_cores : preset.vector_cores) {
+      : preset_(preset),
+        work_(work),
+        operands_(operands),
+        cores_(work.cube ? preset.cube_cores : preset.vector_cores) {
     const auto it = options.force.find(op);
     if (options.cap) asked_ = options.cap;
     if (it != options.force.end()) {
@@ -61,8 +66,13 @@ class Scheduler {
 
  private:
   Choice choose(int64_t blocks, bool forced) const {
-    return work_.cube ? choose_cube(preset_, *work_.cube, blocks, forced)
-                      : choose_vector(preset_, work_.splits, blocks, forced);
+    if (work_.cube) return choose_cube(preset_, *work_.cube, blocks, forced);
+    Choice choice = choose_vector(preset_, work_.splits, blocks, forced);
+    const Split& split = work_.splits[choice.split];
+    // An epilogue has the results of several cores from where they were merged.
+    const bool merged = split.merges && split.work.epilogue != nullptr;
+    count_once(preset_, split.work, operands_ + (merged ? split.work.bytes_out : 0), choice.price);
+    return choice;
   }
 
   void explain(Launch& launch) const {
@@ -180,6 +190,7 @@ class Scheduler {
 
   const Preset& preset_;
   const NodeWork& work_;
+  const int64_t operands_;
   const int64_t cores_;
   std::optional<int64_t> asked_;
   bool forced_ = false;
@@ -187,13 +198,15 @@ class Scheduler {
   Choice taken_;
 };
 
-// Returns vector work as it would be with units enough for every core.
-Launch finer(const Preset& preset, Split split, int64_t element_bytes) {
+// Returns vector work as it would be with units enough for every core; so many bytes come in.
+Launch finer(const Preset& preset, Split split, int64_t element_bytes, int64_t bytes_in) {
   VectorWork& work = split.work;
   const int64_t total = work.elements != 0 ? work.elements : work.units * work.elements_per_unit;
   work.elements_per_unit = std::max<int64_t>(1, 256 / element_bytes);
   work.units = std::max<int64_t>(1, total / work.elements_per_unit);
-  return launch_of(preset, {{}, {std::move(split)}});
+  Launch launch = launch_of(preset, {{}, {std::move(split)}});
+  count_once(preset, launch.split.work, bytes_in, launch.price);
+  return launch;
 }
 
 // Returns a cast of the operand to f32 and the sum in f32.
@@ -245,14 +258,14 @@ void advise_vector(const Preset& preset, const Node& node, const Split& split, L
       break;
     case Limit::kRows:
       launch.fix = "use a larger batch: more rows occupy more cores";
-      launch.instead = {finer(preset, split, element)};
+      launch.instead = {finer(preset, split, element, launch.price.bytes_in)};
       break;
     case Limit::kDependency:
       launch.fix = "add wider rows: cores share their columns";
       break;
     case Limit::kReduction:
       launch.fix = "reduce along an inner axis first, so that each core has results of its own";
-      launch.instead = {finer(preset, split, element)};
+      launch.instead = {finer(preset, split, element, launch.price.bytes_in)};
       break;
     case Limit::kBytes:
     case Limit::kAlignment:
@@ -308,7 +321,8 @@ Launch schedule(const Preset& preset, const AnchoredNode& anchored, const BlockD
                 const Packing& packing) {
   if (transfer_of(anchored.node()) != nullptr) return schedule_transfer(preset, anchored.node());
   const NodeWork work = work_of(preset, anchored, packing);
-  const Scheduler scheduler(preset, work, anchored.anchor().op_name(), options);
+  const Scheduler scheduler(preset, work, bytes_of_distinct_operands(anchored.node()),
+                            anchored.anchor().op_name(), options);
   Launch launch = launch_of(anchored.node());
   scheduler.fill(launch);
   if (work.cube && work.cube->dtype == f32 && preset.cube_fp32_rate == 0) {
@@ -357,7 +371,7 @@ Launch schedule_copy(const Preset& preset, int64_t bytes, const BlockDimOptions&
   Launch launch;
   launch.op = "copy";
   launch.inputs = launch.outputs = {Type{u8, Shape{bytes}}};
-  Scheduler(preset, work, launch.op, options).fill(launch);
+  Scheduler(preset, work, bytes, launch.op, options).fill(launch);
   return launch;
 }
 

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <set>
+#include <utility>
 
 #include <fmt/core.h>
 #include <keel/keel.h>
@@ -20,14 +22,20 @@ std::string text(const Json& row, const char* key) {
   return row[key].is_string() ? row[key].get<std::string>() : row[key].dump();
 }
 
-// Colour: the backend, other ones for its other precisions. Shape: the threads.
-Look look_of(const Json& row) {
+// The numbers of threads in the suite, which have four shapes in turn.
+using ThreadCounts = std::set<int64_t>;
+
+int64_t threads_of(const Json& row) { return row.value("threads", int64_t{1}); }
+
+// Colour: the backend, other ones for its other precisions. Shape: the place of the threads among
+// all numbers of them.
+Look look_of(const Json& row, const ThreadCounts& counts) {
   static const std::vector<std::string> names = keel::precision_names();
   constexpr int kOthers[] = {5, 4, 6, 8, 7};
   const int backend = colour_of_backend(row["backend"]);
   const auto mode = std::find(names.begin(), names.end(), row["precision"]) - names.begin();
-  const int64_t threads = row.value("threads", int64_t{1});
-  const int shape = threads == 1 ? 1 : threads == 2 ? 0 : threads == 4 ? 2 : 3;
+  const auto place = std::distance(counts.begin(), counts.lower_bound(threads_of(row)));
+  const int shape = static_cast<int>(place % 4);
   return {mode == 0 ? backend : kOthers[(mode - 1 + 2L * (backend - 1)) % 5], shape};
 }
 
@@ -60,14 +68,14 @@ size_t distinct(const std::vector<Json>& rows, const char* key) {
 }
 
 // The series of rows over `along`, one for each combination of the other keys.
-std::vector<Series> series_over(const std::vector<Json>& rows, const char* along,
-                                const std::vector<const char*>& others,
+std::vector<Series> series_over(const std::vector<Json>& rows, const ThreadCounts& counts,
+                                const char* along, const std::vector<const char*>& others,
                                 const std::function<Mark(const Json&)>& mark) {
   std::vector<Series> all;
   for (const Json& row : rows) {
     Mark m = mark(row);
     m.x = row[along].get<double>();
-    series_named(all, label_of(row, others), look_of(row)).marks.push_back(m);
+    series_named(all, label_of(row, others), look_of(row, counts)).marks.push_back(m);
   }
   for (Series& series : all) {
     std::sort(series.marks.begin(), series.marks.end(),
@@ -112,8 +120,13 @@ constexpr const char* kNames[] = {"backend", "precision", "threads", "batch", "l
 // A table of one model's rows.
 class TrainTable {
  public:
-  TrainTable(const std::string& model, std::string id, Measure measure, std::vector<Json> rows)
-      : model_(model), id_(std::move(id)), measure_(std::move(measure)), rows_(std::move(rows)) {}
+  TrainTable(const std::string& model, const ThreadCounts& counts, std::string id, Measure measure,
+             std::vector<Json> rows)
+      : model_(model),
+        counts_(counts),
+        id_(std::move(id)),
+        measure_(std::move(measure)),
+        rows_(std::move(rows)) {}
 
   bool empty() const { return rows_.empty(); }
   bool varies(const char* key) const { return !empty() && distinct(rows_, key) > 1; }
@@ -124,7 +137,7 @@ class TrainTable {
     const std::string by = std::string(along) == "batch" ? "batch" : "loop size";
     figure.title += " by " + by;
     const auto others = telling(along);
-    const auto series = series_over(rows_, along, others, [&](const Json& row) {
+    const auto series = series_over(rows_, counts_, along, others, [&](const Json& row) {
       return Mark{0, row[measure_.key], spread_of(row)};
     });
     figure.plots.push_back(draw(LinePlot{id_ + "-" + along + "-" + model_,
@@ -144,7 +157,7 @@ class TrainTable {
       plot.categories.push_back(label_of(row, keys));
       plot.layers[0].values.push_back(row[measure_.key]);
       plot.spreads.push_back(spread_of(row));
-      plot.colours.push_back(look_of(row).colour);
+      plot.colours.push_back(look_of(row, counts_).colour);
     }
     figure.plots.push_back(draw(plot));
     return figure;
@@ -191,7 +204,9 @@ class TrainTable {
     return figure;
   }
 
-  std::string model_, id_;
+  std::string model_;
+  ThreadCounts counts_;
+  std::string id_;
   Measure measure_;
   std::vector<Json> rows_;
 };
@@ -209,32 +224,34 @@ std::pair<int64_t, int64_t> usual(const std::vector<Json>& rows, const std::stri
   auto chosen = sizes.find(usual_batch(keel_examples::find_model(model)));
   if (chosen == sizes.end()) {
     chosen = std::max_element(sizes.begin(), sizes.end(), [](const auto& a, const auto& b) {
-      return a.second.size() <= b.second.size();
+      return std::pair(a.second.size(), a.first) < std::pair(b.second.size(), b.first);
     });
   }
   return {chosen->first, *chosen->second.rbegin()};
 }
 
-void add_figures(const Json& json, const std::string& model, std::vector<Figure>& figures) {
+void add_figures(const Json& json, const std::string& model, const ThreadCounts& counts,
+                 std::vector<Figure>& figures) {
+  const auto table = [&](const char* id, const Measure& measure, std::vector<Json> rows) {
+    return TrainTable(model, counts, id, measure, std::move(rows));
+  };
   const std::vector<Json> rows = of_model(json["rows"], model);
   const auto [batch, size] = usual(rows, model);
   const auto at_batch = where(rows, "batch", batch), at_size = where(rows, "loop_size", size);
-  const TrainTable loops(model, "train", kThroughput, at_batch);
-  const TrainTable batches(model, "train", kThroughput, at_size);
+  const TrainTable loops = table("train", kThroughput, at_batch);
+  const TrainTable batches = table("train", kThroughput, at_size);
   if (loops.varies("loop_size")) figures.push_back(loops.lines("loop_size", "steps in a launch"));
   if (batches.varies("batch")) figures.push_back(batches.by_batch());
-  figures.push_back(
-      TrainTable(model, "train-steps", kStep, where(at_batch, "loop_size", size)).bars());
+  figures.push_back(table("train-steps", kStep, where(at_batch, "loop_size", size)).bars());
   figures.back().caption += fmt::format(" Batch {}, loop size {}.", batch, size);
-  const TrainTable speed_ups(model, "train-speed-up", kSpeedUp,
-                             where(of_model(json["speed_ups"], model), "loop_size", size));
+  const TrainTable speed_ups = table("train-speed-up", kSpeedUp,
+                                     where(of_model(json["speed_ups"], model), "loop_size", size));
   if (!speed_ups.empty()) figures.push_back(speed_ups.by_batch());
-  figures.push_back(
-      TrainTable(model, "train-memory", kMemory, of_model(json["processes"], model)).by_batch());
+  figures.push_back(table("train-memory", kMemory, of_model(json["processes"], model)).by_batch());
   const auto device = of_model(json["modelled"], model);
   if (device.empty()) return;
-  const TrainTable device_loops(model, "train-device", modelled(json),
-                                where(device, "batch", batch));
+  const TrainTable device_loops =
+      table("train-device", modelled(json), where(device, "batch", batch));
   figures.push_back(device_loops.varies("loop_size")
                         ? device_loops.lines("loop_size", "steps in a launch")
                         : device_loops.bars());
@@ -248,11 +265,13 @@ Section train_section(const Json& json) {
                               json["rounds"].get<int64_t>()),
                   {}};
   std::vector<std::string> models;
+  ThreadCounts counts;
   for (const Json& row : json["rows"]) {
+    counts.insert(threads_of(row));
     if (std::find(models.begin(), models.end(), row["model"]) == models.end())
       models.push_back(row["model"]);
   }
-  for (const std::string& model : models) add_figures(json, model, section.figures);
+  for (const std::string& model : models) add_figures(json, model, counts, section.figures);
   return section;
 }
 

@@ -12,7 +12,8 @@
 namespace keel_cli {
 namespace {
 
-constexpr double kLeft = 66;  // of line plots; that of bars depends on their names
+constexpr double kMostSpread = 1.5;  // that a whisker shows, as a share of its value
+constexpr double kLeft = 66;         // of line plots; that of bars depends on their names
 
 std::string note_of(const LinePlot& plot, const Series& series, const Mark& mark) {
   if (!mark.note.empty()) return mark.note;
@@ -24,7 +25,8 @@ std::string note_of(const LinePlot& plot, const Series& series, const Mark& mark
 
 // Its ends, no longer than a plot can show.
 std::pair<double, double> whisker(const Mark& mark) {
-  return {mark.y * (1 - std::min(mark.spread, 0.6)), mark.y * (1 + std::min(mark.spread, 1.5))};
+  return {mark.y * (1 - std::min(mark.spread, 0.6)),
+          mark.y * (1 + std::min(mark.spread, kMostSpread))};
 }
 
 // Lines and whiskers, which lie under the marks of all series.
@@ -101,6 +103,12 @@ double whole(const BarPlot& plot, size_t row) {
   return sum;
 }
 
+// How far the whisker of a bar reaches, no longer than a plot can show; without one the bar's end.
+double reach(const BarPlot& plot, size_t row) {
+  const double spread = row < plot.spreads.size() ? std::max(0.0, plot.spreads[row]) : 0;
+  return whole(plot, row) * (1 + std::min(spread, kMostSpread));
+}
+
 // The bars of a category and its name and value, in the row whose upper edge is `top`.
 std::string draw_row(const BarPlot& plot, size_t row, const PlotScale& x, double top) {
   constexpr double kBar = 16;
@@ -120,7 +128,7 @@ std::string draw_row(const BarPlot& plot, size_t row, const PlotScale& x, double
   double end = x.place(from);
   if (row < plot.spreads.size() && plot.spreads[row] > 0) {
     const double low = x.place(from * (1 - std::min(1.0, plot.spreads[row])));
-    end = x.place(from * (1 + plot.spreads[row]));
+    end = x.place(reach(plot, row));
     svg += line_between(low, y + kBar / 2, end, y + kBar / 2, "whisker ink");
   }
   return svg + text_at(x.place(0) - 8, y + kBar - 4, "label end", plot.categories[row]) +
@@ -176,9 +184,9 @@ std::string draw(const BarPlot& plot) {
   double top = kPlotTop;
   const std::string keys = legend(entries, std::min(left, 120.0), top);
   const double bottom = top + kPlotRow * static_cast<double>(plot.categories.size());
-  std::vector<double> wholes;
-  for (size_t row = 0; row < plot.categories.size(); ++row) wholes.push_back(whole(plot, row));
-  const PlotScale x(wholes, false, left, kPlotRight - 62);
+  std::vector<double> ends;
+  for (size_t row = 0; row < plot.categories.size(); ++row) ends.push_back(reach(plot, row));
+  const PlotScale x(ends, false, left, kPlotRight - 62);
   std::string svg = open_plot(plot.id, plot.title, bottom + 48) + keys;
   for (const double tick : x.ticks()) {
     svg += line_between(x.place(tick), top, x.place(tick), bottom, "grid");

@@ -47,12 +47,12 @@ std::shared_ptr<const Preset> preset_of(const std::optional<std::string>& asked,
                      .fix = "name a preset for all rows with --preset"});
 }
 
-// The one device of the rows. Throws Error where there are several.
-std::string only_device(const keel::npu::MeasuredTable& table) {
+// The one device of the rows. Throws Error where there are several; `flag` asks for one.
+std::string only_device(const std::string& flag, const keel::npu::MeasuredTable& table) {
   for (const keel::npu::MeasuredRow& row : table.rows) {
     if (row.device == table.rows.front().device) continue;
     throw keel::Error({.op = "calibrate",
-                       .argument = "--fit",
+                       .argument = "--" + flag,
                        .expected = "rows of one device",
                        .got = table.rows.front().device + " and " + row.device,
                        .fix = "choose one with --device",
@@ -63,7 +63,7 @@ std::string only_device(const keel::npu::MeasuredTable& table) {
 
 int fit_measured(const CommandLine& line, const std::string& path, const std::string& out,
                  const keel::npu::MeasuredTable& table) {
-  const auto start = preset_of(line.text("preset"), only_device(table));
+  const auto start = preset_of(line.text("preset"), only_device("fit", table));
   const keel::npu::Fit fit = keel::npu::fit_preset(table, *start);
   const std::string name = path.substr(path.rfind('/') + 1);
   keel::write_file_atomically(out, keel::npu::fitted_preset_text(fit, name));
@@ -80,10 +80,11 @@ int fit_measured(const CommandLine& line, const std::string& path, const std::st
                      .kind = keel::ErrorKind::kInvalidArgument});
 }
 
-// "2-735".
-TableLines parse_lines(const std::string& flag, const std::string& text) {
+// "2-735". `others`: what the flag takes besides.
+TableLines parse_lines(const std::string& flag, const std::string& text,
+                       const std::string& others = "") {
   const size_t dash = text.find('-');
-  if (dash == std::string::npos) fail_lines(flag, "lines of the table, as 2-100", text);
+  if (dash == std::string::npos) fail_lines(flag, "lines of the table, as 2-100" + others, text);
   const auto number = [&](const std::string& part) {
     return keel::parse_integer(part, "--" + flag, 1, kMostCount);
   };
@@ -93,9 +94,10 @@ TableLines parse_lines(const std::string& flag, const std::string& text) {
 }
 
 // Nothing where the flag is not given.
-std::optional<TableLines> lines_of(const CommandLine& line, const std::string& flag) {
+std::optional<TableLines> lines_of(const CommandLine& line, const std::string& flag,
+                                   const std::string& others = "") {
   if (!line.has(flag)) return std::nullopt;
-  return parse_lines(flag, *line.text(flag));
+  return parse_lines(flag, *line.text(flag), others);
 }
 
 // "BERT=2-481" or, where a column of the table says its name, "BERT". Throws Error where two have a
@@ -129,7 +131,7 @@ void require_lines(const std::optional<TableLines>& lines, const std::string& fl
 // `lines`: the rows of one part; without them, the odd rows are one.
 int validate_fit(const CommandLine& line, const std::optional<TableLines>& lines,
                  const keel::npu::MeasuredTable& table) {
-  const auto start = preset_of(line.text("preset"), only_device(table));
+  const auto start = preset_of(line.text("preset"), only_device("cross-validate", table));
   keel::npu::TablePart first{"odd rows", [](size_t i, const auto&) { return i % 2 == 0; }};
   keel::npu::TablePart second{"even rows", [](size_t i, const auto&) { return i % 2 == 1; }};
   if (lines) {
@@ -196,7 +198,7 @@ int compare_measured(const CommandLine& line) {
   if (lines) choice.lines = *lines;
   choice.nets = nets_of(line);
   const bool by_lines = line.has("cross-validate") && *line.text("cross-validate") != "odd-even";
-  if (by_lines) choice.apart = lines_of(line, "cross-validate");
+  if (by_lines) choice.apart = lines_of(line, "cross-validate", ", or odd-even");
   const keel::npu::MeasuredTable table = keel::npu::read_measured(path, choice);
   if (choice.device) require_device(*choice.device, path, table);
   require_lines(lines, "lines", table);

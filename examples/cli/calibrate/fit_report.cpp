@@ -14,14 +14,22 @@ namespace {
 using keel::Json;
 using keel::npu::CrossValidation;
 
-// Names what is overfitted where a fit loses more than it may.
+// Says what is overfitted, or not told at all, where a fit loses more than it may.
 std::string overfitting_of(const CrossValidation& v) {
   const auto* p = v.overfitted();
   if (p == nullptr) return "loses too much, though both fits have the same parameters";
+  const std::string regains = fmt::format("its own value alone regains {:.1f} of {:.1f} points",
+                                          100 * p->regained, 100 * v.loss());
+  // Then no row has set the value that predicts, so that no fit went too far.
+  if (p->rows == 0) {
+    return fmt::format(
+        "no rows of the part that predicts tell {}, which moved from {:.4g} to {:.4g}; {}", p->name,
+        p->other, p->own, regains);
+  }
   return fmt::format(
       "overfitted: {}, which rests on {} of the rows that predict and moved from {:.4g} to {:.4g}; "
-      "its own value alone regains {:.1f} of {:.1f} points",
-      p->name, p->rows, p->other, p->own, 100 * p->regained, 100 * v.loss());
+      "{}",
+      p->name, p->rows, p->other, p->own, regains);
 }
 
 }  // namespace

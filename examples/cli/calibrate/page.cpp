@@ -3,6 +3,7 @@
 #include <limits>
 
 #include <fmt/core.h>
+#include <keel/core/base/printable.h>
 
 #include "cli/base/html.h"
 #include "cli/bench/plot.h"
@@ -15,6 +16,9 @@ using keel::npu::ClassSummary;
 using keel::npu::ComparedRow;
 using keel::npu::Comparison;
 
+// There are more classes than colours: those of one colour have other shapes.
+constexpr int kColours = 8, kShapes = 4;
+
 std::string plot_of(const Comparison& comparison) {
   LinePlot plot{.id = "modelled",
                 .title = "modelled against measured duration, by class",
@@ -25,8 +29,9 @@ std::string plot_of(const Comparison& comparison) {
   for (const ComparedRow& row : comparison.rows) {
     if (row.own.total_ns <= 0) continue;
     const int number = static_cast<int>(row.kind);
-    Series& series = series_named(plot.series, keel::npu::name_of(row.kind),
-                                  {.colour = number % 8 + 1, .shape = number % 4});
+    Series& series = series_named(
+        plot.series, keel::npu::name_of(row.kind),
+        {.colour = number % kColours + 1, .shape = (number / kColours + number) % kShapes});
     series.line = false;
     series.marks.push_back(
         {.x = row.row->us,
@@ -71,21 +76,25 @@ std::string worst_of(const Comparison& comparison) {
 
 std::string comparison_page(const std::string& path, const keel::npu::MeasuredTable& table,
                             const Comparison& comparison) {
-  std::string body = html_facts({{"table", path},
+  std::string body = html_facts({{"table", keel::printable(path)},
                                  {"rows", std::to_string(table.rows.size())},
                                  {"mapped", std::to_string(comparison.rows.size())}});
   body += html_element("h2", "Modelled against measured") + plot_of(comparison);
   body += html_element("h2", "By class") + summary_of(comparison.classes);
   for (const auto& [device, classes] : comparison.by_device) {
     if (comparison.by_device.size() < 2) break;
-    body += html_element("h2", device.empty() ? "Rows without a device" : device);
+    body += html_element("h2", device.empty() ? "Rows without a device" : keel::printable(device));
     body += summary_of(classes);
   }
-  body += html_element("h2", sums_heading(table)) + html_table(sum_columns(), sum_rows(comparison));
+  std::vector<std::vector<std::string>> sums = sum_rows(comparison);
+  for (std::vector<std::string>& cells : sums) cells[0] = keel::printable(cells[0]);
+  body +=
+      html_element("h2", keel::printable(sums_heading(table))) + html_table(sum_columns(), sums);
   body += html_element("h2", "The worst of each class") + worst_of(comparison);
   std::vector<std::vector<std::string>> unmapped;
   for (const auto& [type, count] : comparison.unmapped)
-    unmapped.push_back({type, std::to_string(count), comparison.why_not.at(type)});
+    unmapped.push_back({keel::printable(type), std::to_string(count),
+                        keel::printable(comparison.why_not.at(type))});
   if (!unmapped.empty()) {
     body += html_element("h2", "Not mapped") +
             html_table({"OP type", "rows", "reason"}, unmapped, "text");

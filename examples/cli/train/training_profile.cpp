@@ -166,7 +166,9 @@ std::vector<keel::npu::WallSpan> TrainingProfile::wall(const keel::TrainReport& 
   if (group_ == nullptr) return spans;
   for (const keel::CollectiveSpan& span : group_->times().recorded()) {
     const auto add = [&](const char* what, auto begin, auto end) {
-      spans.push_back({fmt::format("{}: {} of step {}", what, span.name.data(), span.step),
+      // Steps of a profile count from this run's first one.
+      const int64_t step = span.step - before_;
+      spans.push_back({fmt::format("{}: {} of step {}", what, span.name.data(), step),
                        ns_of(begin - zero_), ns_of(end - zero_), kCollectivesLane});
     };
     add("wait for ranks", span.begin, span.met);

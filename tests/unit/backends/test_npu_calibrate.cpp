@@ -12,7 +12,7 @@ using namespace npu_model_test;
 
 TEST_SUITE_BEGIN("unit");
 
-TEST_CASE("npu calibrate: facts 2 4 5 6 and 7 are within their bounds") {
+TEST_CASE("npu calibrate: facts 2 4 5 6 and 7 are within their bounds and 3 is a miss") {
   const auto rows = calibrate();
   std::set<int> facts;
   for (const CalibrationRow& row : rows) {
@@ -20,8 +20,10 @@ TEST_CASE("npu calibrate: facts 2 4 5 6 and 7 are within their bounds") {
     CAPTURE(row.prediction);
     CAPTURE(row.published);
     facts.insert(row.fact);
-    CHECK(row.pass);
-    CHECK(std::abs(row.prediction - row.published) <= row.bound * row.published);
+    // A product in f32 by passes is one that the model is too fast for, by about a third.
+    CHECK(row.pass == (row.fact != 3));
+    if (row.fact == 3) CHECK(row.error == doctest::Approx(0.34).epsilon(0.05));
+    CHECK((std::abs(row.prediction - row.published) <= row.bound * row.published) == row.pass);
     CHECK(row.error == doctest::Approx(row.prediction / row.published - 1));
     CHECK(!row.source.empty());
     // The bounds that were set before the model was: 5, 10, 10 and 20 percent; of the ladder 10 at
@@ -33,7 +35,7 @@ TEST_CASE("npu calibrate: facts 2 4 5 6 and 7 are within their bounds") {
                                          : 0.10;
     CHECK(row.bound == doctest::Approx(bound));
   }
-  CHECK(facts == std::set<int>{2, 4, 5, 6, 7});
+  CHECK(facts == std::set<int>{2, 3, 4, 5, 6, 7});
   CHECK(calibration_order_holds(rows));
 }
 
@@ -46,6 +48,7 @@ TEST_CASE("npu calibrate: the published figures are complete") {
     return false;
   };
   for (const double v : {216.0, 3390.0}) CHECK(has(2, v));
+  CHECK(has(3, 65.3));
   for (const double v : {249.5, 12.54, 12.28, 5.04, 4.16, 4.01}) CHECK(has(4, v));
   for (const double v : {6910.0, 306.6, 268.5, 264.0, 187.7, 184.5}) CHECK(has(5, v));
   for (const double v : {564.8, 233.5, 215.8, 275.3}) CHECK(has(6, v));
@@ -56,7 +59,7 @@ TEST_CASE("npu calibrate: the table says which facts were used for fitting and s
   rows[0].pass = false;
   const std::string table = calibration_table(rows);
   CHECK(contains(table, "MISS"));
-  CHECK(contains(table, "19 of 20"));
+  CHECK(contains(table, "19 of 21"));
   CHECK(contains(table, "yes"));
   CHECK(contains(table, "no"));
 }

@@ -178,6 +178,10 @@ TEST_CASE("npu fit: a fit of what it made is the same") {
   const Preset read = parse_preset(once, "fitted", "fitted.json");
   const Fit again = fit_preset(table, read);
   CHECK(fitted(again, "hbm_efficiency") > 0);
+  // Of two fits the description says one.
+  CHECK(read.description == start.description + ", fitted");
+  CHECK(parse_preset(fitted_preset_text(again, "t.csv"), "f", "f.json").description ==
+        read.description);
   for (const PresetParameter& p :
        parse_preset(fitted_preset_text(again, "t.csv"), "f", "f.json").parameters) {
     CAPTURE(p.name);

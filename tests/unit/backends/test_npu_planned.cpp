@@ -428,7 +428,9 @@ TEST_CASE("npu planned: rows of 16 bits count the f32 rows that they are compute
         CHECK(launches.planned == (too_long ? 0 : 1));
         CHECK(launches.too_long == (too_long ? 1 : 0));
         const int64_t bytes = 3 * x.shape()[1] * static_cast<int64_t>(size_of(dtype));
-        CHECK(schedule(*preset, node).price.bytes_in == (too_long ? 2 * bytes : bytes));
+        const Launch launch = schedule(*preset, node);
+        CHECK(launch.split.work.bytes_in == (too_long ? 2 * bytes : bytes));
+        CHECK(launch.price.bytes_in == bytes);  // each once
       }
     }
   }

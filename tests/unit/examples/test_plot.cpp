@@ -1,6 +1,7 @@
 // Plots of `keel bench --html`: where values lie, where ticks are, and what becomes of text.
 #include <limits>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -68,6 +69,27 @@ TEST_CASE("plots: one mark for each datum and text that is safe") {
       "id", "t", "us", {"one", "two"}, {{"p", 1, {1, 0}}, {"q", 2, {2, 3}}}, {}, {}});
   CHECK(count_of("class=\"mark ", bars) == 4);
   CHECK(contains(bars, "two, q: 3 (us)"));
+}
+
+// The places along x of all elements with the attribute, and behind a value's place its text.
+std::vector<double> places_of(const std::string& svg, const std::string& attribute) {
+  std::vector<double> places;
+  for (size_t at = svg.find(attribute); at != std::string::npos; at = svg.find(attribute, at + 1))
+    places.push_back(std::stod(svg.substr(at + attribute.size())));
+  return places;
+}
+
+TEST_CASE("plots: bars and their whiskers and values stay in the picture") {
+  for (const double spread : {0.0, 0.3, 1.157, 40.0}) {
+    CAPTURE(spread);
+    keel_cli::BarPlot plot{"id", "t", "us", {"3 threads", "1 thread"}, {{"", 1, {78.21, 71.66}}}};
+    plot.spreads = {spread, 0.3};
+    const std::string svg = keel_cli::draw(plot);
+    CHECK(contains(svg, "viewBox=\"0 0 720 "));
+    for (const double x : places_of(svg, " x2=\"")) CHECK(x <= 720);
+    // Values have room for some digits.
+    for (const double x : places_of(svg, "<text x=\"")) CHECK(x <= 720 - 30);
+  }
 }
 
 TEST_CASE("plots: lanes have a mark for each span where and as long as it is") {
