@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "keel/backends/checked_backend.h"
 #include "keel/backends/plugin.h"
 #include "keel/backends/plugin_file.h"
 #include "keel/core/base/environment.h"
@@ -150,7 +151,8 @@ std::string load_plugin(const std::string& path) {
   for (const auto& entry : r.entries) {
     if (entry.name == name) plugin_failed(path, "a backend named '" + name + "' is there already");
   }
-  r.entries.push_back({name, nullptr, fresh.release()});
+  auto checked = std::make_unique<CheckedBackend>(std::move(fresh), name);
+  r.entries.push_back({name, nullptr, checked.release()});
   r.plugins.push_back(path);
   return name;
 }

@@ -161,6 +161,12 @@ Task& Lowering::emit_control(TaskKind kind, const std::vector<uint32_t>& argumen
 }
 
 void Lowering::emit_kernel(KernelPlan plan, const std::vector<uint32_t>& arguments, TaskInfo info) {
+  if (plan.kernel == nullptr) {
+    throw Error({.op = info.name,
+                 .argument = "kernel",
+                 .message = "the backend's kernel library planned none",
+                 .site = info.site});
+  }
   info.block_dim = plan.block_dim;
   info.reason = plan.reason;
   const auto number = static_cast<int64_t>(list_.tasks.size());

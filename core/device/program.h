@@ -118,6 +118,9 @@ struct LaunchArgs {
   std::vector<Buffer*> outputs;
   int64_t steps = 1;
   DeviceQueue* queue = nullptr;
+  // The ring that the launch puts each step's rank-0 fetches into; null: nobody waits for them. A
+  // launch that is given one calls its end_launch() once, as the last thing that it does, however
+  // it ends: the loop waits for that.
   MetricsQueue* metrics = nullptr;
   const std::atomic<bool>* stop = nullptr;
   LoopAgreement* agreement = nullptr;  // with the other parties of a sunk loop; none: null
@@ -131,7 +134,8 @@ class KEEL_API Program {
  public:
   virtual ~Program();
   virtual const ProgramInfo& info() const = 0;
-  // Enqueues the launch. Errors surface at Stream::synchronize and in args.report.
+  // Enqueues the launch, which ends with a call of end_launch() where args.metrics is set. Errors
+  // surface at Stream::synchronize and in args.report; only one thrown here needs no end.
   virtual void launch(Stream& stream, LaunchArgs& args) = 0;
   // Returns the task list as text, one task a line: what became one task, where it runs, and why.
   virtual std::string describe() const = 0;

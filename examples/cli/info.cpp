@@ -110,7 +110,8 @@ void print_text(const std::vector<std::string>& backends, const std::vector<Row>
   for (const std::string& name : backends) {
     std::vector<std::pair<std::string, std::string>> told;  // once for devices that are alike
     for (const keel::DeviceInfo& device : keel::backend(name).devices()) {
-      std::cout << "  " << device.name << "  " << keel::printable(device.description);
+      std::cout << "  " << keel::printable(device.name) << "  "
+                << keel::printable(device.description);
       if (device.memory_bytes != 0) std::cout << ", " << (device.memory_bytes >> 20) << " MiB";
       std::cout << "\n";
       if (device.properties == std::exchange(told, device.properties)) continue;
@@ -119,7 +120,7 @@ void print_text(const std::vector<std::string>& backends, const std::vector<Row>
         for (size_t at = 0; (at = indented.find('\n', at)) != std::string::npos; at += 7) {
           indented.replace(at, 1, "\n      ");
         }
-        std::cout << "    " << key << ": " << indented << "\n";
+        std::cout << "    " << keel::printable(key) << ": " << indented << "\n";
       }
     }
   }

@@ -100,6 +100,9 @@ int run(const std::vector<std::string>& words) {
   } catch (const std::exception& error) {
     print_error(error);
     return kExitFailed;
+  } catch (...) {
+    print_error(keel::Error(text_of_thrown()));
+    return kExitFailed;
   }
 }
 

@@ -1,9 +1,11 @@
 #include "keel/graph/runtime/executable.h"
 
 #include <algorithm>
+#include <exception>
 #include <string>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 
 #include "keel/graph/ir/skipped_steps.h"
 
@@ -64,11 +66,52 @@ LaunchArgs& Executable::bind(StateStore& store, Buffer& scratch) {
   return args_;
 }
 
+namespace {
+
+bool says_nothing(const LaunchReport& report) {
+  return !report.failed && report.steps == 0 && !report.cancelled && !report.end_of_data;
+}
+
+// Returns why the report of a launch of `steps` steps cannot be true; nothing where it can.
+// `counts`: its steps count, as those that update states. `failed`: an error came with it.
+std::optional<Error> untrue(const LaunchReport& report, int64_t steps, bool counts, bool failed) {
+  const auto wrong = [](const char* what, const std::string& expected, int64_t got) {
+    return Error({.op = "report of the launch",
+                  .argument = what,
+                  .expected = expected,
+                  .got = std::to_string(got),
+                  .fix = "correct what the backend's Program::launch writes into args.report "
+                         "(core/device/program.h)"});
+  };
+  if (report.steps < 0 || report.steps > steps)
+    return wrong("steps", "0 to " + std::to_string(steps), report.steps);
+  if (counts && !failed && says_nothing(report) && report.verdict == LoopVote::kGoOn)
+    return wrong("steps", "at least 1, or why there was none", 0);
+  for (const auto& [what, ns] :
+       {std::pair("device_ns", report.device_ns), std::pair("queue_wait_ns", report.queue_wait_ns),
+        std::pair("busy_ns", report.busy_ns),
+        std::pair("metrics_wait_ns", report.metrics_wait_ns)}) {
+    if (ns < 0) return wrong(what, "at least 0", ns);
+  }
+  return std::nullopt;
+}
+
+// Throws what the device says of a launch of which its stream gave no error.
+void require_success(const LaunchReport& report) {
+  if (report.error != nullptr) std::rethrow_exception(report.error);
+  if (report.failed)
+    throw Error({.op = "report of the launch", .message = "it failed, and nothing says why"});
+}
+
+}  // namespace
+
 int64_t Executable::take_back(StateStore& store, bool failed) {
-  const LaunchReport& report = args_.report;
-  // A device that says nothing of a launch that failed may have left anything.
-  const bool silent =
-      failed && !report.failed && report.steps == 0 && !report.cancelled && !report.end_of_data;
+  LaunchReport& report = args_.report;
+  const std::optional<Error> refused =
+      untrue(report, args_.steps, /*counts=*/!key_.update.empty(), failed);
+  if (refused) report = LaunchReport();
+  // A device that says nothing of a launch that failed, or what cannot be, may have left anything.
+  const bool silent = refused || (failed && says_nothing(report));
   bool counted = !silent;
   for (size_t i = 0; i < states_.size(); ++i) {
     StateStore::State& state = *states_[i];
@@ -79,9 +122,13 @@ int64_t Executable::take_back(StateStore& store, bool failed) {
     counted = counted && state.name != kStepState;
   }
   const int64_t steps = report.steps;
-  if (key_.update.empty()) return steps;
-  store.advance_step(counted ? std::optional(steps) : std::nullopt);
-  count_for_newer_states(store, steps);
+  if (!key_.update.empty()) {
+    store.advance_step(counted ? std::optional(steps) : std::nullopt);
+    count_for_newer_states(store, steps);
+  }
+  if (failed) return steps;
+  if (refused) throw Error(*refused);
+  require_success(report);
   return steps;
 }
 

@@ -50,7 +50,8 @@ class Executable {
   LaunchArgs& bind(StateStore& store, Buffer& scratch);
   // Takes the state buffers back after a launch has been synchronised. Returns how many steps are
   // known to be done. `failed`: an error came. States that the launch lost become invalid; where it
-  // says nothing of itself, all that the program updates.
+  // says nothing of itself, or what cannot be, all that the program updates. Where no error came it
+  // throws one for a report that cannot be true or tells of a failure.
   int64_t take_back(StateStore& store, bool failed);
 
  private:

@@ -112,12 +112,19 @@ bool Loop::drive_step(int64_t number, LaunchReport& done) {
   args.agreement = s.agreement.get();
   bool launched = false;
   const auto end_step = [&](bool failed) {
-    if (launched) executable.take_back(session.store, failed);
-    if (s.queue == nullptr) return;
-    if (args.report.step_given_up)
-      s.queue->put_back();
-    else
-      s.queue->release();
+    if (s.queue != nullptr) {
+      if (args.report.step_given_up)
+        s.queue->put_back();
+      else
+        s.queue->release();
+    }
+    if (!launched) return;
+    try {
+      executable.take_back(session.store, failed);
+    } catch (...) {
+      done.steps += args.report.steps;
+      throw;
+    }
   };
   try {
     if (s.queue != nullptr) {

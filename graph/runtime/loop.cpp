@@ -10,6 +10,7 @@
 #include "keel/core/device/float_status.h"
 #include "keel/core/group/group_agreement.h"
 #include "keel/core/tensor/canonical_nan.h"
+#include "keel/graph/runtime/launch_watch.h"
 #include "keel/graph/runtime/loop_state.h"
 #include "keel/graph/runtime/pass_table.h"
 
@@ -47,6 +48,15 @@ Transfers transfers_of(const DeviceQueue* queue) {
   if (queue == nullptr) return {};
   const QueueCounters counters = queue->counters();
   return {.to_device = counters.copies, .to_device_bytes = counters.copied_bytes};
+}
+
+// Throws what the device says of a launch that is over and that nobody ended.
+[[noreturn]] void throw_without_end(Stream& stream) {
+  stream.synchronize();
+  throw Error({.op = "launch",
+               .message = "it is over, and its program did not end it",
+               .fix = "call args.metrics->end_launch() in the backend's Program::launch, however a "
+                      "launch ends (core/device/program.h)"});
 }
 
 int64_t elements_ahead(const DeviceQueue& queue) {
@@ -484,7 +494,13 @@ void Loop::launch(LaunchArgs& args, int64_t steps, const LoopCallbacks& callback
   s.executable->program().launch(*session.stream, args);
   untold.dismiss();
   const auto take_back = [&](bool failed) {
-    s.executable->take_back(session.store, failed);
+    try {
+      s.executable->take_back(session.store, failed);
+    } catch (...) {
+      outcome.done = args.report;
+      LoopParty(s.agreement.get()).fail();
+      throw;
+    }
     outcome.done = args.report;
   };
   try {
@@ -493,6 +509,7 @@ void Loop::launch(LaunchArgs& args, int64_t steps, const LoopCallbacks& callback
   } catch (...) {
     quiesce(*session.stream);
     take_back(/*failed=*/true);
+    if (args.report.error != nullptr) std::rethrow_exception(args.report.error);
     throw;
   }
   take_back(/*failed=*/false);
@@ -508,11 +525,22 @@ void Loop::drain(const LoopCallbacks& callbacks, LoopReport& report, Outcome& ou
     woken = true;
     if (s.queue != nullptr) s.queue->wake();
   };
+  LaunchWatch watch(*s.session->stream);
+  bool over = false;
   while (true) {
     const MetricsQueue::PopStatus status = s.metrics->pop(s.row, kPoll);
     wake();
     if (status == MetricsQueue::PopStatus::kEnd) return;
-    if (status == MetricsQueue::PopStatus::kTimeout) continue;
+    if (status == MetricsQueue::PopStatus::kTimeout) {
+      // The end that comes with a launch is there once the launch is over.
+      if (over) {
+        LoopParty(s.agreement.get()).fail();
+        throw_without_end(*s.session->stream);
+      }
+      over = watch.over();
+      continue;
+    }
+    watch.hear();
     deliver(callbacks, report, outcome);
     wake();
   }

@@ -393,7 +393,11 @@ std::vector<Tensor> Session::run(const Update& update, const Values& fetches, co
     if (launched) executable->take_back(s.store, true);
     throw Error(error);
   }
-  executable->take_back(s.store, false);
+  try {
+    executable->take_back(s.store, false);
+  } catch (...) {
+    throw current_error("run on " + s.device.name(), site);
+  }
   if (args.report.step_given_up) throw_stopped(s, site);
   s.requested.store(false);
   for (Tensor& result : results) canonicalise_nans(result);

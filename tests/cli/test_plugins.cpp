@@ -56,6 +56,36 @@ TEST_CASE("plugins: wrong entries versions names and exceptions are refused") {
   check_refused(plugin("no_device"), "has no device");
 }
 
+// One line on stderr and exit code 1, whatever the plugin threw or took back.
+TEST_CASE("plugins: what a backend throws or takes back ends a training with an error") {
+  const Words train = {"train",     "--plugin", plugin("wrong_backend"),
+                       "--backend", "wrong",    "--model",
+                       "softmax",   "--steps",  "1",
+                       "--quiet",   "--data",   "digits"};
+  const auto check_ends = [&](const std::string& wrong, const Words& more,
+                              const std::string& reason) {
+    Words words = train;
+    words.insert(words.end(), more.begin(), more.end());
+    const ToolResult result = run_tool(words, {{"KEEL_TEST_WRONG", wrong}});
+    CAPTURE(wrong);
+    CAPTURE(result.err);
+    CHECK(result.exit_code == 1);
+    CHECK(lines_of(result.err).size() == 1);
+    CHECK(contains(result.err, reason));
+  };
+  check_ends("", {"--optimizer", "adam"},
+             "backend wrong: compile: it threw something that is no exception");
+  check_ends("devices", {}, "backend wrong: it has no device now");
+  check_ends("copies", {}, "something that is no exception was thrown");
+}
+
+TEST_CASE("plugins: what a device says of itself is printed as text") {
+  const ToolResult result = run_tool({"info", "--plugin", plugin("wrong_backend")});
+  CHECK(result.exit_code == 0);
+  CHECK(contains(result.out, "colour\\x1b[2J: red"));
+  CHECK(!contains(result.out, "\x1b"));
+}
+
 TEST_CASE("plugins: no output goes over a plugin that is loaded") {
   const TempFolder temp;
   const std::string path = temp.file("backend.so");

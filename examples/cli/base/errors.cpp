@@ -36,6 +36,16 @@ std::string message_of(const std::exception& error) {
   return message;
 }
 
+std::string text_of_thrown() {
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "something that is no exception was thrown";
+  }
+}
+
 void print_error(const std::exception& error, const std::string& note) {
   print_line("error", message_of(error) + (note.empty() ? "" : " (" + note + ")"));
 }

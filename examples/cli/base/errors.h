@@ -11,6 +11,9 @@ namespace keel_cli {
 // lines of models and of plugins stay.
 std::string message_of(const std::exception& error);
 
+// Returns what the exception being handled says, of whatever type it is.
+std::string text_of_thrown();
+
 // `note` stands behind the message, in parentheses.
 void print_error(const std::exception& error, const std::string& note = "");
 void print_warning(const std::string& message);

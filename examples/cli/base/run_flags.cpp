@@ -145,7 +145,7 @@ namespace {
 void require_numbered_device(const std::string& backend) {
   const keel::JobEnvironment job = keel::read_job_environment();
   const auto devices = static_cast<int>(keel::backend(backend).devices().size());
-  if (job.device.value_or(0) < devices || (job.place.table && devices == 1)) return;
+  if (!job.device || *job.device < devices || (job.place.table && devices == 1)) return;
   throw keel::Error({.op = job.device_variable,
                      .argument = backend,
                      .expected = fmt::format("a device number from 0 to {}", devices - 1),

@@ -21,6 +21,7 @@
 
 #include "cli/base/command_line.h"
 #include "cli/base/commands.h"
+#include "cli/base/errors.h"
 #include "cli/base/ranks.h"
 #include "cli/model/evaluation.h"
 #include "cli/model/f16_overflow.h"
@@ -582,16 +583,16 @@ int run_train(const std::vector<std::string>& words) {
     if (!flags->is_first_rank())
       keel::set_log_level(std::max(keel::log_level(), keel::LogLevel::kError));
     training.emplace(*flags, group);
-  } catch (const std::exception& error) {
-    group->fail(error.what());
+  } catch (...) {
+    group->fail(text_of_thrown());
     throw;
   }
   try {
     return training->run();
-  } catch (const std::exception& error) {
+  } catch (...) {
     // Where another rank went first, that is the reason, whatever ended here because of it.
     if (const std::string loss = group->loss(); !loss.empty()) throw group->ended_by(loss);
-    group->fail(error.what());
+    group->fail(text_of_thrown());
     throw;
   }
 }

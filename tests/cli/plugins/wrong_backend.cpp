@@ -1,6 +1,12 @@
 // A backend that loads and runs and is wrong: its element 2 of every product of two numbers is one
-// too large, its sqrt throws, and it has no exp.
+// too large, its sqrt throws, and it has no exp. A property of its device would clear a terminal.
+// More is wrong where KEEL_TEST_WRONG says so: "devices" are gone once it is loaded, "copies" to
+// the device throw.
+#include <atomic>
+#include <cstdlib>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include <keel/backends/common/host_backend.h>
 #include <keel/backends/common/reference_kernel.h>
@@ -46,9 +52,34 @@ class WrongLibrary final : public keel::KernelLibrary {
   int64_t control_ns(keel::TaskKind) const override { return 0; }
 };
 
+bool more_is_wrong(const std::string& what) {
+  const char* asked = std::getenv("KEEL_TEST_WRONG");
+  return asked != nullptr && asked == what;
+}
+
+class ThrowingStream final : public keel::Stream {
+ public:
+  void copy_to_device(keel::Buffer&, size_t, const void*, size_t) override { throw 42; }
+  void copy_to_host(void*, const keel::Buffer&, size_t, size_t) override { throw 42; }
+  std::shared_ptr<keel::Event> record() override { return nullptr; }
+  void wait(const std::shared_ptr<keel::Event>&) override {}
+  void synchronize() override {}
+};
+
 class WrongBackend final : public keel::HostBackend {
  public:
   WrongBackend() : HostBackend("wrong", "for tests", std::make_unique<WrongLibrary>()) {}
+  std::vector<keel::DeviceInfo> devices() const override {
+    static std::atomic<int> calls{0};
+    if (++calls > 1 && more_is_wrong("devices")) return {};
+    std::vector<keel::DeviceInfo> devices = HostBackend::devices();
+    devices[0].properties.emplace_back("colour\x1b[2J", "red");
+    return devices;
+  }
+  std::unique_ptr<keel::Stream> make_stream(int device, keel::StreamKind kind) override {
+    if (more_is_wrong("copies")) return std::make_unique<ThrowingStream>();
+    return HostBackend::make_stream(device, kind);
+  }
 };
 
 }  // namespace
