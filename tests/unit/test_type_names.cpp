@@ -65,10 +65,10 @@ TEST_CASE("no two files of the library define types of one name in one namespace
   const FilesByType types = types_of_the_library();
   CHECK(types.contains("keel::Graph"));
   CHECK(types.contains("keel::DataPass"));
-  for (const auto& [type, files] : types) {
-    CAPTURE(type);
-    CAPTURE(*files.begin());
-    CHECK(files.size() == 1);
+  for (const auto& entry : types) {
+    CAPTURE(entry.first);
+    CAPTURE(*entry.second.begin());
+    CHECK(entry.second.size() == 1);
   }
 }
 
