@@ -158,7 +158,7 @@ class JoinedGroup final : public Group {
     if (!hears_cause()) {
       channel_->send(
           {{"stuck",
-            {{"what", what}, {"at", to_string(progress())}, {"connecting", !connected_}}}});
+            {{"what", what}, {"at", to_string(progress())}, {"connecting", engine_ == nullptr}}}});
       if (!hears_cause()) set_cause(what + ", and the coordinator says nothing");
     }
     require_whole();
@@ -194,7 +194,6 @@ class JoinedGroup final : public Group {
     wanted.explain = [this](const std::string& what) { explain(what); };
     wanted.diverge = [this](const std::string& what) { diverge(what); };
     auto engine = make_gloo_engine(wanted);
-    connected_ = true;
     const std::lock_guard<std::mutex> lock(mutex_);
     engine_ = std::move(engine);
     if (!cause_.empty()) engine_->shut();
@@ -277,7 +276,6 @@ class JoinedGroup final : public Group {
   std::map<std::string, std::string> told_;  // what ranks have put
   std::unique_ptr<GlooEngine> engine_;
   std::atomic<bool> leaving_{false};
-  bool connected_ = false;  // with all other ranks
   bool left_ = false;
 };
 

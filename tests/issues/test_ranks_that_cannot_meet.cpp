@@ -23,6 +23,7 @@
 #include "keel/core/group/rank_table.h"
 
 #include "support/error_of.h"
+#include "unit/meeting_for_tests.h"
 #include "unit/ranks_for_tests.h"
 
 TEST_SUITE_BEGIN("loop");
@@ -30,33 +31,17 @@ TEST_SUITE_BEGIN("loop");
 namespace {
 
 using namespace keel;
+using keel::testing::after;
+using keel::testing::free_port;
 using keel::testing::none_failed;
 using keel::testing::on_local_ranks;
 using keel::testing::on_ranks;
+using keel::testing::without_gloo;
 using keel_test::contains;
 using keel_test::error_of;
 
 // RFC 5737 keeps this address for documents, so that no machine has it.
 constexpr const char* kAddressOfNobody = "192.0.2.1";
-
-bool without_gloo() {
-  if (!has_gloo()) MESSAGE("keel test skipped: this build has no Gloo");
-  return !has_gloo();
-}
-
-Deadline after(int milliseconds) {
-  return std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
-}
-
-// A port outside of those that the system gives to connections, so that it stays free.
-uint16_t free_port() {
-  const int first = static_cast<int>(getpid()) * 41 % 15000;
-  for (int i = 0; i < 15000; ++i) {
-    const auto port = static_cast<uint16_t>(10000 + (first + i) % 15000);
-    if (error_of([&] { listen_at("127.0.0.1", port); }).empty()) return port;
-  }
-  throw Error("no port is free");
-}
 
 JoinOptions options_of(int rank, uint16_t port) {
   JoinOptions options;

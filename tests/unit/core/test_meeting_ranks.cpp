@@ -11,6 +11,7 @@
 #include "keel/core/group/gloo_engine.h"
 #include "keel/core/group/join_group.h"
 
+#include "meeting_for_tests.h"
 #include "ranks_for_tests.h"
 #include "support/error_of.h"
 
@@ -19,30 +20,14 @@ TEST_SUITE_BEGIN("unit");
 namespace {
 
 using namespace keel;
+using keel::testing::after;
+using keel::testing::free_port;
 using keel::testing::none_failed;
 using keel::testing::on_ranks;
 using keel::testing::wait_until;
+using keel::testing::without_gloo;
 using keel_test::contains;
 using keel_test::error_of;
-
-bool without_gloo() {
-  if (!has_gloo()) MESSAGE("keel test skipped: this build has no Gloo");
-  return !has_gloo();
-}
-
-Deadline after(int milliseconds) {
-  return std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
-}
-
-// A port outside of those that the system gives to connections, so that it stays free.
-uint16_t free_port() {
-  const int first = static_cast<int>(getpid()) * 37 % 15000;
-  for (int i = 0; i < 15000; ++i) {
-    const auto port = static_cast<uint16_t>(10000 + (first + i) % 15000);
-    if (error_of([&] { listen_at("127.0.0.1", port); }).empty()) return port;
-  }
-  throw Error("no port is free");
-}
 
 }  // namespace
 
