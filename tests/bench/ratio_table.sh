@@ -85,7 +85,7 @@ measure_limits() {
   local name rate
   "$bin/keel" bench kernels --kernels sums --kib 64 --dtypes f32,bf16 --threads 2 --seconds 0.1 > "$scratch/limits"
   for name in "${limit_names[@]}"; do
-    # A limit that is not known here, as that of a matrix unit, has no line.
+    # A limit that is not known here has no line.
     rate=$(awk -v name="$name" '{$1 = $1} index($0, name " ") == 1 {print $(split(name, words, " ") + 1)}' "$scratch/limits")
     add "limit $name" "$rate"
   done

@@ -12,8 +12,11 @@ namespace keel_cli {
 // it is not known here how to reach the peak.
 double run_fma_chains();   // f32
 double run_bf16_chains();  // of bf16 pairs, summed in f32; 0 without instructions for them
-// Says whether products of 16-bit floats have a unit here whose peak the loops above do not reach.
-bool has_matrix_unit() noexcept;
+// The same on AMX tiles, products of [16, 32] and [32, 16]. REQUIRES that the processor has tiles
+// with bf16 and that the operating system let this process use them; 0 where it cannot be compiled.
+double run_bf16_tiles();
+// Says whether the processor multiplies f16 by instructions whose peak the loops above do not reach.
+bool has_f16_arithmetic() noexcept;
 
 // Arrays of n floats aligned to 64 bytes; n is a multiple of 64. `past_caches`: with stores that
 // pass the caches by.

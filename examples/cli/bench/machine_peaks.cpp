@@ -9,6 +9,7 @@
 #include <new>
 #include <thread>
 
+#include <keel/backends/common/vector/host_isa.h>
 #include <keel/core/base/error.h>
 #include <keel/core/base/thread.h>
 
@@ -102,7 +103,9 @@ const char* name_of(Traffic traffic) noexcept {
 }
 
 std::optional<Turn> compute_peak(keel::DType dtype, int threads) {
-  if (dtype != keel::f32 && has_matrix_unit()) return std::nullopt;
+  if (dtype == keel::f16 && has_f16_arithmetic()) return std::nullopt;
+  if (dtype == keel::bf16 && keel::vector::amx_status().available)
+    return rate_of(threads, [](int) { return run_bf16_tiles(); });
   if (dtype == keel::bf16 && run_bf16_chains() > 0)
     return rate_of(threads, [](int) { return run_bf16_chains(); });
   if (run_fma_chains() == 0) return std::nullopt;
