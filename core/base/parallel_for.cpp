@@ -1,5 +1,5 @@
 // Forks are handed over through slots that workers watch: a worker that has nothing to do looks on
-// for a few microseconds, in which the next fork of a step comes for a cache line's way, and then
+// for tens of microseconds, in which the next fork of a step comes for a cache line's way, and then
 // goes back to oneTBB, which lets its threads sleep and wakes them when they are summoned again. (A
 // oneTBB parallel_for by itself takes 2 us over the ideal to fork and join two chunks.)
 #include "keel/core/base/parallel_for.h"
@@ -213,9 +213,10 @@ class Team {
 
  private:
   static constexpr size_t kSlots = 8;
-  // Longer than what lies between two forks of a step, and short enough not to starve the thread
-  // that feeds the device.
-  static constexpr std::chrono::microseconds kLooksOn{5};
+  // Longer than what lies between two forks of a step, and than one worker waits for another whose
+  // chunk takes longer: being woken takes as long. It yields the processor meanwhile, as to the
+  // thread that feeds the device.
+  static constexpr std::chrono::microseconds kLooksOn{50};
 
   // Each worker has an arena of its own. oneTBB then starts its thread in the thread that summons
   // it, where it can be caught that the system refuses. Workers of one arena start one another, and

@@ -42,7 +42,7 @@ inline int64_t strip_lines(const CubePlan& plan, size_t rows) {
   const CubeWindows& windows = *plan.windows;
   const size_t all = plan.problem.transpose_a ? plan.k_panel : rows;
   const size_t least = plan.problem.transpose_a ? windows_at_once(plan) : row_block(plan);
-  const auto fitting = static_cast<int64_t>(kStripBytes / sizeof(float) / windows.line_elements());
+  const auto fitting = static_cast<int64_t>(kStripBytes / windows.line_bytes());
   return std::max(std::min(windows.most_lines(all), fitting),
                   windows.most_lines(std::min(all, least)));
 }
@@ -107,9 +107,7 @@ struct BlockScratch {
     const size_t run_bytes = taps ? sizeof(TapRun) : spreads ? sizeof(CubeRun) : 0;
     strip = runs + align_up(plan.k_panel * run_bytes, kAlignment);
     const auto copied = static_cast<size_t>(strip_lines(plan, rows));
-    parts =
-        align_up(strip + (copied == 0 ? 0 : copied * plan.windows->line_elements() * sizeof(float)),
-                 kAlignment);
+    parts = align_up(strip + (copied == 0 ? 0 : copied * plan.windows->line_bytes()), kAlignment);
     // The sums that wait are a tile's, or those of all columns that are packed at a time.
     const size_t waiting =
         at_once > 1 ? kernels.rows * kernels.cols : rows * std::min(cols, column_block(kernels));

@@ -32,7 +32,7 @@ class BlockWalk {
         lying_(plan.windows.get()),
         strip_lines_(strip_lines(plan, range.m1 - range.m0)),
         stores_panels_(has_stored_panels(plan, args, range)),
-        stores_windows_(plan.problem.a_windows && !plan.problem.transpose_a &&
+        stores_windows_(plan.problem.a_windows && lying_ == nullptr && !plan.problem.transpose_a &&
                         multiplies_stored(plan)) {}
 
   // Each piece goes to args.c; `finished`, if there is one, is called when it is there.
@@ -270,7 +270,8 @@ class BlockWalk {
   // products go to rows of C from `to` on.
   void multiply_line(size_t place, size_t count, float* to, size_t j0, size_t cols, size_t k0,
                      size_t length) const {
-    const EvenLine line{lines() + place, lying_->line_step(), count, places(), length};
+    const EvenLine line{static_cast<const float*>(lines()) + place, lying_->line_step(), count,
+                        places(), length};
     auto* sums = reinterpret_cast<float*>(scratch_ + parts_.tile);
     TileCall tile{.tile = sums, .tile_stride = kernels_.cols, .rows = count, .first = is_first(k0)};
     tile.c_stride = args_.c_stride;
@@ -395,10 +396,8 @@ class BlockWalk {
   CubeRun* runs() const { return reinterpret_cast<CubeRun*>(scratch_ + parts_.runs); }
   size_t* places() const { return reinterpret_cast<size_t*>(scratch_ + parts_.places); }
   size_t* places_of_c() const { return reinterpret_cast<size_t*>(scratch_ + parts_.places_of_c); }
-  float* strip() const { return reinterpret_cast<float*>(scratch_ + parts_.strip); }
-  const float* lines() const {
-    return lying_->copies() ? strip() : static_cast<const float*>(args_.a);
-  }
+  void* strip() const { return scratch_ + parts_.strip; }
+  const void* lines() const { return lying_->copies() ? strip() : args_.a; }
 
   // Where the windows of a block lie, the last one again up to a whole tile.
   void list_rows(size_t first, size_t count) const {
@@ -459,7 +458,8 @@ class BlockWalk {
           continue;
         }
         tile.c = args_.c + (i0 + i - args_.c_row) * args_.c_stride + j0 + j - args_.c_column;
-        prefetch_rows(tile);
+        // Pieces are written again and again, and stay near.
+        if (!ends_pieces()) prefetch_rows(tile);
         multiply_tile(i0, i, i < stored, tile.rows < kernels_.rows ? missing : 0, panel, tile);
       }
     }
@@ -503,7 +503,8 @@ class BlockWalk {
     }
     auto* sums = reinterpret_cast<float*>(scratch_ + parts_.tile);
     to.to = sums;
-    to.stride = to.cols = kernels_.cols;
+    to.stride = kernels_.cols;
+    if (kernels_.stores_any_columns) to.cols = kernels_.cols;  // whole vectors are stored faster
     multiply(i, panel, to, stored, row);
     tile.tile = sums + above * kernels_.cols;
     kernels_.finish(tile);

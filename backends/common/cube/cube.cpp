@@ -205,10 +205,10 @@ DType multiplied(DType stored, DType round_to) {
 }
 
 // Windows are copied for the kernels of pairs and tiles, which takes longer than these gain where
-// channels are few: there, they are widened and multiplied where they lie.
-bool has_few_channels(const CubeProblem& p) {
-  constexpr int64_t kFew = 16;
-  return p.a_windows && p.a_windows->channels <= kFew;
+// channels are few: there, they are widened and multiplied where they lie. Tiles gain more.
+bool has_few_channels(const CubeProblem& p, vector::ProductKernel kernel) {
+  const int64_t few = kernel == vector::ProductKernel::kTiles ? 8 : 16;
+  return p.a_windows && p.a_windows->channels <= few;
 }
 
 // Returns the kernels of pairs or tiles that are meant, or nothing where operands are widened.
@@ -253,7 +253,7 @@ CubePlan plan_cube(const CubeProblem& problem) {
   auto kernel = ProductKernel::kWidening;
   if (multiplied(problem.a, problem.round_to) == bf16)
     kernel = product_kernels().of(cube_shape_class(problem));
-  if (has_few_channels(problem)) kernel = ProductKernel::kWidening;
+  if (has_few_channels(problem, kernel)) kernel = ProductKernel::kWidening;
   return plan_cube_by(problem, kernel);
 }
 
@@ -271,8 +271,7 @@ CubePlan plan_cube_by(const CubeProblem& problem, vector::ProductKernel kernel) 
   plan.problem = problem;
   plan.k_panel = cube_k_panel(k_of_part(problem));
   plan.kernels = left == bf16 ? kernels_of_pairs(kernel) : nullptr;
-  if (plan.kernels != nullptr) return plan;
-  plan.kernels = &fitting_kernels(problem.n);
+  if (plan.kernels == nullptr) plan.kernels = &fitting_kernels(problem.n);
   find_windows(plan);
   return plan;
 }
@@ -329,7 +328,8 @@ bool cube_multiplies_images(const CubePlan& plan) noexcept {
 }
 
 bool cube_places_lines(const CubePlan& plan) noexcept {
-  return plan.windows != nullptr && !plan.problem.transpose_a && plan.problem.parts == 1;
+  return plan.windows != nullptr && plan.kernels->packed_size == sizeof(float) &&
+         !plan.problem.transpose_a && plan.problem.parts == 1;
 }
 
 size_t cube_packed_bytes(const CubePlan& plan) noexcept {

@@ -67,62 +67,162 @@ void begin_tiles() {
 }
 void end_tiles() { asm volatile("tilerelease" : : : "memory"); }
 
-// The sums of 32 x 32 of C are in four tiles.
+// The sums of 32 x 32 of C are in four tiles, or those of 32 x 16 in two of them.
+template <bool kBoth>
 HWY_INLINE void clear_tiles() {
   zero_tile<0>();
-  zero_tile<1>();
+  if constexpr (kBoth) zero_tile<1>();
   zero_tile<2>();
-  zero_tile<3>();
+  if constexpr (kBoth) zero_tile<3>();
 }
+template <bool kBoth>
 HWY_INLINE void store_tiles(float* to, size_t stride) {
   store_tile_to<0>(to, stride);
-  store_tile_to<1>(to + kTileRows, stride);
+  if constexpr (kBoth) store_tile_to<1>(to + kTileRows, stride);
   store_tile_to<2>(to + kTileRows * stride, stride);
-  store_tile_to<3>(to + kTileRows * stride + kTileRows, stride);
+  if constexpr (kBoth) store_tile_to<3>(to + kTileRows * stride + kTileRows, stride);
 }
 // Multiplies kTileDepth of k: rows of A that lie `step` elements apart, from `upper` and from
 // `lower` on, and two tiles of packed B.
+template <bool kBoth>
 HWY_INLINE void add_tiles(const uint16_t* upper, const uint16_t* lower, size_t step,
                           const uint16_t* right) {
   load_tile_from<4>(upper, step);
   load_tile_from<6>(right, kTileDepth);
-  load_tile_from<7>(right + kTileElements, kTileDepth);
+  if constexpr (kBoth) load_tile_from<7>(right + kTileElements, kTileDepth);
   multiply_tiles<0, 4, 6>();
   load_tile_from<5>(lower, step);
-  multiply_tiles<1, 4, 7>();
+  if constexpr (kBoth) multiply_tiles<1, 4, 7>();
   multiply_tiles<2, 5, 6>();
-  multiply_tiles<3, 5, 7>();
+  if constexpr (kBoth) multiply_tiles<3, 5, 7>();
 }
 
-void multiply_amx(const void* a, const void* b, size_t, size_t length, const TileResult& to) {
-  const auto* left = static_cast<const uint16_t*>(a);
-  const auto* right = static_cast<const uint16_t*>(b);
-  clear_tiles();
+// Says whether the second tile of columns would be computed for nobody.
+bool fits_one_tile(const TileResult& to) { return to.cols <= kTileRows; }
+
+template <bool kBoth>
+HWY_INLINE void multiply_packed(const uint16_t* left, const uint16_t* right, size_t length,
+                                const TileResult& to) {
+  clear_tiles<kBoth>();
   for (size_t k = 0; k < length; k += kTileDepth) {
-    add_tiles(left, left + kTileElements, kTileDepth, right);
+    add_tiles<kBoth>(left, left + kTileElements, kTileDepth, right);
     left += 2 * kTileElements;
     right += 2 * kTileElements;
   }
-  store_tiles(to.to, to.stride);
+  store_tiles<kBoth>(to.to, to.stride);
+}
+
+void multiply_amx(const void* a, const void* b, size_t, size_t length, const TileResult& to) {
+  const auto *left = static_cast<const uint16_t*>(a), *right = static_cast<const uint16_t*>(b);
+  if (fits_one_tile(to)) return multiply_packed<false>(left, right, length, to);
+  multiply_packed<true>(left, right, length, to);
 }
 
 // Loads rows of A into tiles from where they are stored.
-void multiply_amx_stored(const StoredRows& a, const void* b, size_t, size_t length,
-                         const TileResult& to) {
+template <bool kBoth>
+HWY_INLINE void multiply_rows_stored(const StoredRows& a, const uint16_t* right, size_t length,
+                                     const TileResult& to) {
   const auto* left = static_cast<const uint16_t*>(a.rows);
-  const auto* right = static_cast<const uint16_t*>(b);
-  clear_tiles();
+  clear_tiles<kBoth>();
   size_t k = 0;
   for (; k + kTileDepth <= length; k += kTileDepth) {
-    add_tiles(left, left + kTileRows * a.stride, a.stride, right);
+    add_tiles<kBoth>(left, left + kTileRows * a.stride, a.stride, right);
     left += kTileDepth;
     right += 2 * kTileElements;
   }
   if (k < length) {
     const auto* rest = static_cast<const uint16_t*>(a.rest);
-    add_tiles(rest, rest + kTileElements, kTileDepth, right);
+    add_tiles<kBoth>(rest, rest + kTileElements, kTileDepth, right);
   }
-  store_tiles(to.to, to.stride);
+  store_tiles<kBoth>(to.to, to.stride);
+}
+
+void multiply_amx_stored(const StoredRows& a, const void* b, size_t, size_t length,
+                         const TileResult& to) {
+  const auto* right = static_cast<const uint16_t*>(b);
+  if (fits_one_tile(to)) return multiply_rows_stored<false>(a, right, length, to);
+  multiply_rows_stored<true>(a, right, length, to);
+}
+
+// Sixteen rows of A that lie anywhere, of which a step of k is loaded: where they are evenly apart
+// from where they are, else from a copy. Copies take turns, so that one is written while the one
+// before is still read.
+class SpreadTile {
+ public:
+  SpreadTile(const uint16_t* a, const size_t* rows) : a_(a), rows_(rows), step_(rows[1] - rows[0]) {
+    for (size_t r = 2; r < kTileRows; ++r) even_ = even_ && rows[r] - rows[r - 1] == step_;
+  }
+  // Returns where the step at `at` behind each row's beginning lies.
+  HWY_INLINE const uint16_t* rows_at(size_t at) {
+    if (even_) return a_ + rows_[0] + at;
+    uint16_t* const to = copies_[turn_++ % kCopies];
+#pragma GCC unroll 16
+    for (size_t r = 0; r < kTileRows; ++r) {
+      _mm512_store_si512(to + r * kTileDepth, _mm512_loadu_si512(a_ + rows_[r] + at));
+    }
+    return to;
+  }
+  HWY_INLINE size_t stride() const { return even_ ? step_ : kTileDepth; }
+
+ private:
+  static constexpr size_t kCopies = 4;
+  const uint16_t* a_;
+  const size_t* rows_;
+  size_t step_, turn_ = 0;
+  bool even_ = true;
+  alignas(64) uint16_t copies_[kCopies][kTileElements];
+};
+
+// Where the steps of k of all runs begin, one after the other.
+class StepsOfRuns {
+ public:
+  explicit StepsOfRuns(const SpreadRows& a) : run_(a.runs), end_(a.runs + a.run_count) {}
+  bool ended() const { return run_ == end_; }
+  size_t at() const { return run_->at + k_; }
+  size_t k() const { return run_->k + k_; }
+  void next() {
+    k_ += kTileDepth;
+    if (k_ < run_->length) return;
+    ++run_;
+    k_ = 0;
+  }
+
+ private:
+  const CubeRun* run_;
+  const CubeRun* end_;
+  size_t k_ = 0;
+};
+
+// The rows of a step are copied while the step before is multiplied: a tile that is loaded from
+// what has just been written would wait for it.
+void multiply_amx_spread(const SpreadRows& a, const void* b, size_t, bool, float* to,
+                         size_t stride) {
+  const auto* left = static_cast<const uint16_t*>(a.a);
+  SpreadTile upper(left, a.rows), lower(left, a.rows + kTileRows);
+  clear_tiles<true>();
+  StepsOfRuns step(a);
+  const uint16_t* above = upper.rows_at(step.at());
+  const uint16_t* below = lower.rows_at(step.at());
+  while (!step.ended()) {
+    const auto* right = static_cast<const uint16_t*>(b) + step.k() * kPanel;
+    const uint16_t *next_above = above, *next_below = below;
+    step.next();
+    load_tile_from<4>(above, upper.stride());
+    load_tile_from<6>(right, kTileDepth);
+    load_tile_from<7>(right + kTileElements, kTileDepth);
+    multiply_tiles<0, 4, 6>();
+    load_tile_from<5>(below, lower.stride());
+    multiply_tiles<1, 4, 7>();
+    if (!step.ended()) {
+      next_above = upper.rows_at(step.at());
+      next_below = lower.rows_at(step.at());
+    }
+    multiply_tiles<2, 5, 6>();
+    multiply_tiles<3, 5, 7>();
+    above = next_above;
+    below = next_below;
+  }
+  store_tiles<true>(to, stride);
 }
 
 // A few rows of C: sums += the products of a pair of k, broadcast from A, with vectors of B.
@@ -283,6 +383,20 @@ void multiply_plain_stored(const StoredRows& a, const void* b, size_t, size_t le
   multiply_loops(at_a, b, length, to);
 }
 
+void multiply_plain_spread(const SpreadRows& a, const void* b, size_t, bool, float* to,
+                           size_t stride) {
+  const auto* left = static_cast<const uint16_t*>(a.a);
+  size_t length = 0;
+  for (size_t i = 0; i < a.run_count; ++i)
+    length = std::max(length, a.runs[i].k + a.runs[i].length);
+  const auto at_a = [&](size_t row, size_t k) {
+    const CubeRun* run = a.runs;
+    while (k >= run->k + run->length) ++run;
+    return left[a.rows[row] + run->at + k - run->k];
+  };
+  multiply_loops(at_a, b, length, {to, stride, kPanel, kPanel});
+}
+
 // Parts of k by kernels that have registers for the sums of one: those of the others lie in a stack
 // of tiles, of which the first is where the sums go.
 template <auto kMultiply>
@@ -324,6 +438,7 @@ void fill_bf16_kernels(CubeKernels& kernels, PairsOfBf16 kind) {
     case PairsOfBf16::kTiles:
       kernels.multiply = &multiply_amx;
       kernels.multiply_stored = &multiply_amx_stored;
+      kernels.multiply_spread = &multiply_amx_spread;
       kernels.multiply_parts = &multiply_parts<&multiply_amx>;
       kernels.begin = &begin_tiles;
       kernels.end = &end_tiles;
@@ -346,6 +461,7 @@ void fill_bf16_kernels(CubeKernels& kernels, PairsOfBf16 kind) {
     case PairsOfBf16::kLoops:
       kernels.multiply = &multiply_plain;
       kernels.multiply_stored = &multiply_plain_stored;
+      kernels.multiply_spread = &multiply_plain_spread;
       kernels.multiply_parts = &multiply_parts<&multiply_plain>;
       return;
   }

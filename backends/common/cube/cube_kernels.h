@@ -105,9 +105,9 @@ struct CubeRun {
   size_t at = 0, k = 0, length = 0;
 };
 
-// A tile's rows of A where they lie in f32, spread over more than a matrix.
+// A tile's rows of A where they lie as they are multiplied, spread over more than a matrix.
 struct SpreadRows {
-  const float* a = nullptr;
+  const void* a = nullptr;
   const size_t* rows = nullptr;  // where each begins, in elements from `a`
   // The same of the result's rows, from where it begins on; null where these lie evenly. They are
   // for the first sums of a tile: those that go on are read where rows lie evenly.
@@ -181,7 +181,8 @@ struct CubeKernels {
                           const TileResult& to) = nullptr;
   size_t stored_multiple = 1;
   size_t stored_k_multiple = 1;
-  // Says whether both write the first to.cols columns alone. Else they write all of the tile's.
+  // Says whether both write the first to.cols columns alone. Else they may write all of the tile's,
+  // and leave out those from to.cols on.
   bool stores_any_columns = false;
   // Adds up the parts of a tile as a tree. As in `multiply`, rows from `rows` on may be left out.
   // It takes A as it is stored where takes_stored_columns.
@@ -190,7 +191,9 @@ struct CubeKernels {
   bool takes_stored_panels = false;   // both take any b_step
   // The same with `count` rows that lie anywhere, as many as spread_rows_written of them: those
   // places and rows of the result are there. `goes_on`: k goes on with the sums that are at `to`,
-  // which are what a longer run would have at this point.
+  // which are what a longer run would have at this point. Kernels of 16-bit elements read and write
+  // all rows of the tile, take runs of whole k_multiple whose elements lie side by side, and
+  // neither go on nor have places for the result's rows.
   void (*multiply_spread)(const SpreadRows& a, const void* b, size_t count, bool goes_on, float* to,
                           size_t stride) = nullptr;
   // The same for all rows of a line, tile by tile, whose k's are few and in no long runs. It writes

@@ -184,13 +184,31 @@ HWY_INLINE void load_tile(const Pairs& pairs, const PackCall& call, size_t first
 // pairs of k (B), else rows of A.
 template <bool kByPair>
 struct PackTiles {
+  // Rows that are scattered over a table do not come by themselves: those of a panel are asked for
+  // while the panel before is packed, and the beginnings of the first ones ahead of all.
+  bool asks_for_rows() const { return call.rows != nullptr && call.k_contiguous; }
+  template <class Pairs>
+  HWY_INLINE void ask_for_rows(size_t begin, size_t k) const {
+    const auto* src = static_cast<const typename Pairs::Element*>(call.src) + call.k0 + k;
+    const size_t end = std::min(begin + call.width, call.count);
+    for (size_t r = begin; r < end; ++r) __builtin_prefetch(src + call.row_at(call.first + r));
+  }
+  template <class Pairs>
+  HWY_INLINE void ask_for_first_rows() const {
+    constexpr size_t kLine = 64 / sizeof(typename Pairs::Element);
+    constexpr size_t kBeginning = kTileBytesAhead / sizeof(typename Pairs::Element);
+    for (size_t k = 0; k < std::min(kBeginning, call.length); k += kLine) ask_for_rows<Pairs>(0, k);
+  }
+
   const PackCall& call;
   template <class Pairs>
   HWY_INLINE void operator()(const Pairs& pairs) const {
     auto* to = static_cast<float*>(call.dst);
     hn::Vec<hv::BlockTag> tile[kTileRows];
+    if (asks_for_rows()) ask_for_first_rows<Pairs>();
     for (size_t i = 0; i < call.count; i += call.width) {
       for (size_t k = 0; k < call.length; k += kTileDepth) {
+        if (asks_for_rows()) ask_for_rows<Pairs>(i + call.width, k);
         const size_t depth = std::min(kTileDepth, call.length - k);
         for (size_t begin = i; begin < i + call.width; begin += kTileRows) {
           const size_t count = begin < call.count ? std::min(kTileRows, call.count - begin) : 0;

@@ -162,14 +162,27 @@ class Tile {
     (add_row_at(sums[R], there + R * kCols, Across()), ...);
   }
 
+  template <size_t... V>
+  static HWY_INLINE void prefetch_row(const float* row, std::index_sequence<V...>) {
+    (__builtin_prefetch(row + V * hn::Lanes(Tag())), ...);
+  }
+
+  // Rows of B that lie apart are asked for so many k's early, where a k leaves time for it:
+  // processors do not follow such steps far by themselves.
+  static constexpr size_t kRowsAhead = 8;
+  static constexpr bool kAsksForRows = kRows * kVectors >= 16;
+
   // Adds `length` k to the sums; elements of A lie `k_step` apart from k to k, rows of B `b_step`.
   template <class Rows, class Step, class Step2 = Constant<kCols>>
   static HWY_INLINE void add_run(Row* sums, const float* a, const Rows& rows, Step k_step,
                                  const float* b, size_t length, Step2 b_step = {}) {
+    constexpr bool kAsks = kAsksForRows && std::is_same_v<Step2, size_t>;
     size_t k = 0;
     // With four at once compilers spill some sums.
     for (; k + 2 <= length; k += 2) {
+      if constexpr (kAsks) prefetch_row(b + kRowsAhead * b_step, Across());
       add_outer(sums, a, rows, b, Down(), Across());
+      if constexpr (kAsks) prefetch_row(b + (kRowsAhead + 1) * b_step, Across());
       add_outer(sums, a + k_step, rows, b + b_step, Down(), Across());
       a += 2 * k_step;
       b += 2 * b_step;
@@ -177,11 +190,6 @@ class Tile {
     for (; k < length; ++k, a += k_step, b += b_step) {
       add_outer(sums, a, rows, b, Down(), Across());
     }
-  }
-
-  template <size_t... V>
-  static HWY_INLINE void prefetch_row(const float* row, std::index_sequence<V...>) {
-    (__builtin_prefetch(row + V * hn::Lanes(Tag())), ...);
   }
 
   // The same with rows that lie anywhere: where there are registers for it, where each begins is
@@ -348,7 +356,7 @@ class Tile {
       clear(sums, Down());
     for (size_t i = 0; i < a.run_count; ++i) {
       const CubeRun& run = a.runs[i];
-      const float* first = a.a + origin + run.at;
+      const float* first = static_cast<const float*>(a.a) + origin + run.at;
       if constexpr (std::is_same_v<Rows, AnyRows>)
         add_run_anywhere(sums, first, rows, k_step, b + run.k * kCols, run.length);
       else

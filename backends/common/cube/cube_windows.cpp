@@ -32,6 +32,12 @@ void append_run(const CubeRun& run, size_t k_step, CubeRun* runs, size_t* count)
     runs[(*count)++] = run;
 }
 
+// Says whether kernels of 16-bit elements find whole steps of k side by side.
+bool has_whole_runs(const CubeProblem& p, const CubeKernels& kernels) {
+  return size_of(p.a) == kernels.packed_size && !p.transpose_a && p.parts == 1 &&
+         static_cast<size_t>(p.a_windows->channels) % kernels.k_multiple == 0;
+}
+
 constexpr int64_t kChunk = 8, kShort = 128;
 
 void copy_chunk(const float* from, float* to) { std::memcpy(to, from, kChunk * sizeof(float)); }
@@ -58,18 +64,20 @@ WindowRows padded(const WindowRows& windows) {
 
 }  // namespace
 
-CubeWindows::CubeWindows(const CubeProblem& problem, size_t tile_rows)
+CubeWindows::CubeWindows(const CubeProblem& problem, const CubeKernels& kernels)
     : stored_(*problem.a_windows),
       read_(stored_),
       dtype_(problem.a),
+      element_size_(kernels.packed_size),
       round_(dtype_ == f32 && problem.round_to != f32
                  ? vector::find_instruction("cast", f32, problem.round_to)
                  : nullptr),
       widen_(widening(problem)),
       transposed_(problem.transpose_a),
-      copies_(stored_.has_padding() || dtype_ != f32 || round_ != nullptr) {
+      copies_(stored_.has_padding() || size_of(dtype_) != element_size_ || round_ != nullptr) {
   if (copies_) read_ = padded(stored_);
-  by_lines_ = !transposed_ && takes_lines(problem.k, tile_rows);
+  by_lines_ =
+      !transposed_ && kernels.multiply_line != nullptr && takes_lines(problem.k, kernels.rows);
 }
 
 // Rows of one line are evenly apart, which tiles that begin in one and end in the next are not.
@@ -91,15 +99,17 @@ VectorInstruction CubeWindows::widening(const CubeProblem& problem) {
 
 std::shared_ptr<const CubeWindows> CubeWindows::of(const CubePlan& plan) {
   const CubeProblem& p = plan.problem;
-  if (!p.a_windows || plan.kernels->multiply_spread == nullptr) return {};
+  const CubeKernels& kernels = *plan.kernels;
+  if (!p.a_windows || kernels.multiply_spread == nullptr) return {};
   if (p.a == u8 && p.round_to != f32) return {};
+  if (kernels.packed_size != sizeof(float) && !has_whole_runs(p, kernels)) return {};
   // Places are counted from a row's beginning on.
   for (const Axis& axis : p.a_windows->axes) {
     if (axis.tap_step < 0 || axis.windows == 0) return {};
   }
-  const CubeWindows windows(p, plan.kernels->rows);
+  const CubeWindows windows(p, kernels);
   const Axis& across = windows.read_.axes[1];
-  const auto row_bytes = static_cast<size_t>(across.step * across.pitch) * sizeof(float);
+  const auto row_bytes = static_cast<size_t>(across.step * across.pitch) * kernels.packed_size;
   if (!p.transpose_a && row_bytes % kSameSet == 0) return {};
   return std::make_shared<const CubeWindows>(windows);
 }
@@ -124,7 +134,41 @@ int64_t CubeWindows::most_lines(size_t count) const {
 }
 
 void CubeWindows::copy_lines(const void* images, const vector::ByteMap* bytes, Lines lines,
-                             float* to) const noexcept {
+                             void* to) const noexcept {
+  if (element_size_ == sizeof(float))
+    return copy_floats(images, bytes, lines, static_cast<float*>(to));
+  copy_stored(images, lines, static_cast<char*>(to));
+}
+
+// Lines of 16-bit elements, which stay as they are.
+void CubeWindows::copy_stored(const void* images, Lines lines, char* to) const noexcept {
+  const auto& [down, across] = stored_.axes;
+  const int64_t above = read_.axes[0].first - down.first, of_image = read_.axes[0].size;
+  const auto bytes_of = [&](int64_t elements) {
+    return static_cast<size_t>(elements) * element_size_;
+  };
+  const size_t whole = bytes_of(read_.axes[0].pitch), position = bytes_of(read_.channels);
+  const size_t left = static_cast<size_t>(read_.axes[1].first - across.first) * position;
+  const size_t inside = static_cast<size_t>(across.size) * position;
+  const bool together = across.pitch == read_.channels;
+  for (int64_t i = lines.begin; i < lines.end; ++i, to += whole) {
+    const int64_t image = i / of_image, y = i % of_image - above;
+    if (!down.inside(y)) {
+      std::memset(to, 0, whole);
+      continue;
+    }
+    const char* from =
+        static_cast<const char*>(images) + bytes_of(image * stored_.image_pitch + y * down.pitch);
+    std::memset(to, 0, left);
+    std::memset(to + left + inside, 0, whole - left - inside);
+    const size_t each = together ? inside : position;
+    for (size_t at = 0; at < inside; at += each, from += bytes_of(across.pitch))
+      std::memcpy(to + left + at, from, each);
+  }
+}
+
+void CubeWindows::copy_floats(const void* images, const vector::ByteMap* bytes, Lines lines,
+                              float* to) const noexcept {
   const auto& [down, across] = stored_.axes;
   const int64_t above = read_.axes[0].first - down.first;
   const int64_t left = (read_.axes[1].first - across.first) * read_.channels;

@@ -1,7 +1,8 @@
 // CubeWindows: windows of operand A that are multiplied where they lie on the images, without being
 // copied. Where windows reach beyond an image, or its elements are not those that are multiplied,
-// they lie on a copy of the images, of which a block makes some lines at a time: f32, with the
-// zeros of the padding around each image. A value; any thread.
+// they lie on a copy of the images, of which a block makes some lines at a time: in f32, or for
+// kernels of bf16 as they are stored, with the zeros of the padding around each image. A value; any
+// thread.
 #ifndef KEEL_BACKENDS_COMMON_CUBE_CUBE_WINDOWS_H
 #define KEEL_BACKENDS_COMMON_CUBE_CUBE_WINDOWS_H
 
@@ -31,9 +32,10 @@ class CubeWindows {
   // Returns the most to which any `count` neighbouring windows reach.
   int64_t most_lines(size_t count) const;
   size_t line_elements() const { return static_cast<size_t>(read_.axes[0].pitch); }
+  size_t line_bytes() const { return line_elements() * element_size_; }
   // Makes these lines; `to` is where the first of them begins.
   void copy_lines(const void* images, const vector::ByteMap* bytes, Lines lines,
-                  float* to) const noexcept;
+                  void* to) const noexcept;
 
   // Writes where each of `count` rows of A begins, from row `first` on. Places of windows, here and
   // below, are counted from the beginning of line `first_line` on.
@@ -54,7 +56,7 @@ class CubeWindows {
   size_t k_step() const;
 
  private:
-  CubeWindows(const CubeProblem& problem, size_t tile_rows);
+  CubeWindows(const CubeProblem& problem, const CubeKernels& kernels);
   // Returns null where elements are f32 and not rounded.
   static VectorInstruction widening(const CubeProblem& problem);
 
@@ -62,11 +64,15 @@ class CubeWindows {
   void list_columns(size_t first, size_t count, size_t* places) const;
   size_t list_runs_of_windows(size_t k0, size_t length, int64_t first_line, CubeRun* runs) const;
   bool takes_lines(size_t k, size_t tile_rows) const;
+  void copy_floats(const void* images, const vector::ByteMap* bytes, Lines lines,
+                   float* to) const noexcept;
+  void copy_stored(const void* images, Lines lines, char* to) const noexcept;
   void copy_line(const char* from, const vector::ByteMap* bytes, float* to) const noexcept;
   void round_line(const char* from, size_t count, float* to) const noexcept;
 
   WindowRows stored_, read_;  // over the images as stored, and as they are multiplied
   DType dtype_;
+  size_t element_size_;      // of what is multiplied
   VectorInstruction round_;  // images of f32 that are multiplied as bf16; null for others
   VectorInstruction widen_;  // images of 16 bits, or rounded ones; null for others
   bool transposed_;          // the rows of A are columns of the matrix of windows

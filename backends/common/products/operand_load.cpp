@@ -1,5 +1,6 @@
 #include "keel/backends/common/products/operand_load.h"
 
+#include <optional>
 #include <string>
 
 #include "keel/backends/common/vector/byte_operand.h"
@@ -7,12 +8,34 @@
 
 namespace keel {
 
+namespace {
+
+// Says whether the operand's windows overlap, so that each element would be rounded for several of
+// them, as often as it is loaded. It follows from the shapes alone, as what a program's tasks are
+// must not depend on the host. Of few channels, lines are copied once for all windows on them.
+bool rounds_again(const AnchoredNode& product, size_t operand) {
+  constexpr int64_t kFewChannels = 8;
+  if (!product.why_no_matrices().empty()) return false;
+  const ProductMatrices& matrices = product.matrices();
+  const bool left = operand == matrices.a.input;
+  const std::optional<WindowRows>& windows = (left ? matrices.a : matrices.b).windows;
+  if (!windows || windows->channels <= kFewChannels) return false;
+  const int64_t rows = left ? matrices.m : matrices.n;
+  const int64_t loaded = rows * matrices.k * static_cast<int64_t>(matrices.batch.size());
+  return loaded >= 2 * product.stored(operand).shape().num_elements();
+}
+
+}  // namespace
+
 Support supports_load(const AnchoredNode& product, size_t operand) {
   if (!product.source(operand)) return {false, "an operand is made of more than one value"};
   if (!product.has_prologue(operand)) return {true, ""};
   const Value stored = product.stored(operand);
   const DType multiplied = product.anchor().input(operand).dtype();
-  if (product.is_cast(operand) && stored.dtype() == f32 && multiplied == bf16) return {true, ""};
+  if (product.is_cast(operand) && stored.dtype() == f32 && multiplied == bf16) {
+    if (!rounds_again(product, operand)) return {true, ""};
+    return {false, "windows overlap, and each would be rounded by itself"};
+  }
   if (product.row_numbers_of(operand) && product.anchor().type().shape.rank() != 2) {
     return {false, "rows are gathered for a product without a batch"};
   }

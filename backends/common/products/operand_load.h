@@ -8,9 +8,9 @@
 
 namespace keel {
 
-// Operands as they are; f32 that is rounded to bf16; and bytes as operand a
-// (backends/common/vector/byte_operand.h), rounded to bf16 or not. Not f32 to f16: that raises the
-// float status where it overflows.
+// Operands as they are; f32 that is rounded to bf16, where no windows overlap on it; and bytes as
+// operand a (backends/common/vector/byte_operand.h), rounded to bf16 or not. Not f32 to f16: that
+// raises the float status where it overflows.
 Support supports_load(const AnchoredNode& product, size_t operand);
 
 // Returns what supported loads ask of the cube as CubeProblem::round_to.

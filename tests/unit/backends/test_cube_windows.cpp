@@ -285,6 +285,49 @@ TEST_CASE("cube: windows that are multiplied where they are copied give the bits
   CHECK((multiplied > 10 || !avx512));
 }
 
+// Tiles load windows of whole steps of k from the images, or from a copy of their lines. Plain
+// loops stand for tiles where the processor has none.
+TEST_CASE("cube: windows of bf16 that tiles load where they lie give the bits of copied ones") {
+  Numbers numbers(43);
+  int where_they_lie = 0, on_images = 0;
+  const auto check = [&](const CubeKernels* other) {
+    for (int i = 0; i < 60; ++i) {
+      WindowRows w = i % 8 == 0 ? large_windows(14, 128, 1 + i % 3) : draw_windows(numbers);
+      if (i % 8 != 0) w.channels = 32 * (1 + static_cast<int64_t>(numbers.next() % 3));
+      for (auto& axis : w.axes) {
+        if (i % 5 != 2) continue;
+        axis.first = 0;
+        axis.size = (axis.windows - 1) * axis.step + (axis.taps - 1) * axis.tap_step + 1;
+      }
+      w.axes[1].pitch = w.channels * (i % 4 == 1 ? 2 : 1);
+      w.axes[0].pitch = w.axes[1].size * w.axes[1].pitch;
+      w.image_pitch = w.axes[0].size * w.axes[0].pitch;
+      Case c = case_of(numbers, w, 1 + static_cast<int64_t>(numbers.next() % 4), bf16);
+      CubePlan plan = plan_cube(c.problem);
+      if (other != nullptr) {
+        plan.kernels = other;
+        plan = cube_over(plan, c.problem);
+      }
+      if (plan.kernels->packed_size != 2 || plan.windows == nullptr) continue;
+      ++where_they_lie;
+      on_images += plan.windows->copies() ? 0 : 1;
+      const std::vector<float> lying = product_of(c, plan);
+      plan.windows = nullptr;
+      const std::vector<float> copied = product_of(c, plan);
+      CAPTURE(i);
+      CHECK(std::memcmp(lying.data(), copied.data(), lying.size() * sizeof(float)) == 0);
+    }
+  };
+  bool avx512 = false;
+  on_every_isa([&] {
+    avx512 = avx512 || host_isa() == HostIsa::kAvx512;
+    check(nullptr);
+    if (host_isa() == HostIsa::kAvx512) check(bf16_cube_kernels(PairsOfBf16::kLoops));
+  });
+  CHECK((where_they_lie > 20 || !avx512));
+  CHECK((on_images > 2 || !avx512));
+}
+
 // Also with several panels of k, in pieces of C that begin and end within a tap, and with B read
 // where it is stored.
 TEST_CASE("cube: windows that are met tap by tap give the bits of copied ones") {
