@@ -106,6 +106,7 @@ class AnchorGroups {
   bool only_products_use(const Value& v) const;
   bool loads_something(uint32_t group) const;
   void drop_refused_loads();
+  Values refused_loads(uint32_t product);
   void gather_loaded_rows();
   void mark_loaded();
 

@@ -207,8 +207,11 @@ DType multiplied(DType stored, DType round_to) {
 // Windows are copied for the kernels of pairs and tiles, which takes longer than these gain where
 // channels are few: there, they are widened and multiplied where they lie. Tiles gain more.
 bool has_few_channels(const CubeProblem& p, vector::ProductKernel kernel) {
-  const int64_t few = kernel == vector::ProductKernel::kTiles ? 8 : 16;
-  return p.a_windows && p.a_windows->channels <= few;
+  constexpr int64_t kFewForPairs = 16;
+  if (!p.a_windows || p.a_windows->channels > kFewForPairs) return false;
+  const bool wide = p.n > kNarrowColumns || p.a_windows->channels == kFewForPairs;
+  const bool gains = kernel == vector::ProductKernel::kTiles && wide;
+  return !gains || p.a_windows->channels <= kFewWindowChannels;
 }
 
 // Returns the kernels of pairs or tiles that are meant, or nothing where operands are widened.

@@ -5,10 +5,10 @@
 // Numeric plan: k is cut into panels whose length follows from k alone (cube_k_panel); a panel's
 // products are summed one by one from zero, panels are added in order. Products with n <= 16 and A
 // stored [m, k], or m <= 16 and B stored [n, k], sum over k in the lanes of the host's vectors
-// instead, unless an operand is made of windows or, of the second, rows are to be alone. Where k is several parts (ops/sums/part_sums.h), each part is summed so by itself, and
-// the parts' sums are added as a tree. Either way an element's bits
-// depend on the shape, the dtypes, the transposes and the host ISA, never on the rectangle it was
-// computed in.
+// instead, unless an operand is made of windows or, of the second, rows are to be alone. Where k is
+// several parts (ops/sums/part_sums.h), each part is summed so by itself, and the parts' sums are
+// added as a tree. Either way an element's bits depend on the shape, the dtypes, the transposes and
+// the host ISA, never on the rectangle it was computed in.
 #ifndef KEEL_BACKENDS_COMMON_CUBE_CUBE_H
 #define KEEL_BACKENDS_COMMON_CUBE_CUBE_H
 
@@ -24,6 +24,9 @@
 #include "keel/ops/products/window_rows.h"
 
 namespace keel {
+
+// Windows of so few channels are widened and multiplied where they lie by kernels of all kinds.
+inline constexpr int64_t kFewWindowChannels = 8;
 
 struct CubeProblem {
   size_t m = 0, n = 0, k = 0;
@@ -89,7 +92,8 @@ struct CubePlan {
 size_t cube_k_panel(size_t k) noexcept;
 
 // Resolves the kernels for the host ISA in use; those of bf16 are what product_kernels() chooses
-// for the shape. Windows of few channels are an exception: they are widened.
+// for the shape. Windows of few channels are an exception: they are widened, for tiles those of
+// kFewWindowChannels, and up to 15 where C has few columns, for pairs those of 16.
 // Throws Error when it has none for the dtypes.
 CubePlan plan_cube(const CubeProblem& problem);
 
@@ -120,7 +124,8 @@ bool cube_adds(const CubePlan& plan) noexcept;
 // Says whether rectangles of C may take B as it is stored, so that none of them packs it.
 bool cube_leaves_stored(const CubePlan& plan) noexcept;
 
-// Says whether windows of A that do not reach beyond the images are multiplied on them as they are.
+// Says whether windows of A over f32 images, which do not reach beyond these, are multiplied on
+// them as they are.
 bool cube_multiplies_images(const CubePlan& plan) noexcept;
 
 // Says whether cube_block can write lines of C's rows to places of their own (CubeArgs::c_lines).

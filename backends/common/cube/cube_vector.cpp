@@ -167,8 +167,8 @@ class Tile {
     (__builtin_prefetch(row + V * hn::Lanes(Tag())), ...);
   }
 
-  // Rows of B that lie apart are asked for so many k's early, where a k leaves time for it:
-  // processors do not follow such steps far by themselves.
+  // Rows of B are asked for so many k's early, where a k leaves time for it: processors do not
+  // follow rows that lie apart far by themselves, and those of packed panels are there anyway.
   static constexpr size_t kRowsAhead = 8;
   static constexpr bool kAsksForRows = kRows * kVectors >= 16;
 

@@ -38,6 +38,15 @@ bool has_whole_runs(const CubeProblem& p, const CubeKernels& kernels) {
          static_cast<size_t>(p.a_windows->channels) % kernels.k_multiple == 0;
 }
 
+// Says whether tiles had better load windows from where they lie. Rows of a tile that are not
+// evenly apart, as where a line of windows ends within it, are copied for each tile of columns:
+// windows that are copied beforehand are copied for all of them at once.
+bool gains_in_place(const CubeProblem& p, const CubeKernels& kernels) {
+  constexpr int64_t kRowsOfTile = 16, kShortLine = 8;
+  const int64_t line = p.a_windows->axes[1].windows;
+  return line % kRowsOfTile == 0 || (line >= kShortLine && p.n <= 2 * kernels.cols);
+}
+
 constexpr int64_t kChunk = 8, kShort = 128;
 
 void copy_chunk(const float* from, float* to) { std::memcpy(to, from, kChunk * sizeof(float)); }
@@ -102,7 +111,8 @@ std::shared_ptr<const CubeWindows> CubeWindows::of(const CubePlan& plan) {
   const CubeKernels& kernels = *plan.kernels;
   if (!p.a_windows || kernels.multiply_spread == nullptr) return {};
   if (p.a == u8 && p.round_to != f32) return {};
-  if (kernels.packed_size != sizeof(float) && !has_whole_runs(p, kernels)) return {};
+  const bool of_16_bits = kernels.packed_size != sizeof(float);
+  if (of_16_bits && !(has_whole_runs(p, kernels) && gains_in_place(p, kernels))) return {};
   // Places are counted from a row's beginning on.
   for (const Axis& axis : p.a_windows->axes) {
     if (axis.tap_step < 0 || axis.windows == 0) return {};

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "keel/backends/common/cube/cube.h"
 #include "keel/backends/common/vector/byte_operand.h"
 #include "keel/ops/products/product_matrices.h"
 
@@ -10,16 +11,16 @@ namespace keel {
 
 namespace {
 
-// Says whether the operand's windows overlap, so that each element would be rounded for several of
-// them, as often as it is loaded. It follows from the shapes alone, as what a program's tasks are
-// must not depend on the host. Of few channels, lines are copied once for all windows on them.
+// Says whether the operand's windows overlap, so that kernels that copy them would round each
+// element for several of them. It follows from the shapes alone, as what a program's tasks are must
+// not depend on the host: one without dot products or tiles of 16-bit floats rounds lines as it
+// copies them, and pays for a task that writes them.
 bool rounds_again(const AnchoredNode& product, size_t operand) {
-  constexpr int64_t kFewChannels = 8;
   if (!product.why_no_matrices().empty()) return false;
   const ProductMatrices& matrices = product.matrices();
   const bool left = operand == matrices.a.input;
   const std::optional<WindowRows>& windows = (left ? matrices.a : matrices.b).windows;
-  if (!windows || windows->channels <= kFewChannels) return false;
+  if (!windows || windows->channels <= kFewWindowChannels) return false;
   const int64_t rows = left ? matrices.m : matrices.n;
   const int64_t loaded = rows * matrices.k * static_cast<int64_t>(matrices.batch.size());
   return loaded >= 2 * product.stored(operand).shape().num_elements();

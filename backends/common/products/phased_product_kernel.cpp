@@ -119,8 +119,8 @@ class PhasedKernel final : public Kernel {
   }
 
   // Lets the windows of all phases lie on one padded copy of dy, which a strip makes once, if those
-  // of any phase are padded. Kernels that copy windows by themselves, or widen their elements as
-  // they do, have no use for it.
+  // of any phase are padded. The copy is of floats: kernels that copy windows by themselves, widen
+  // their elements as they do, or take 16-bit elements have no use for it.
   void share_copy() {
     std::vector<WindowRows> windows;
     for (const Phase& phase : phases_) {

@@ -187,6 +187,23 @@ TEST_CASE("fuse products: where a load is given up the products beside it are as
   CHECK(report.lines.size() == 2);
 }
 
+TEST_CASE("fuse products: a load that is refused leaves that of the other operand") {
+  Graph g;
+  const Value a = keel::cast(g.input("a", keel::u8, {4, 4}), keel::f32) / 255.0f;
+  const Value b = keel::cast(g.input("b", keel::u8, {4, 4}), keel::f32) / 255.0f;
+  const auto not_left = [](const Node& node) -> Support {
+    if (!is_fused_product(node) || node.input(0).dtype() != keel::u8) return {true, ""};
+    return {false, "not on the left"};
+  };
+  g.set_outputs({keel::matmul(a, b)});
+  FuseReport report;
+  const auto result = fused(g, not_left, &report);
+  REQUIRE(count_products(*result) == 1);
+  CHECK(only_product(*result).input(0).dtype() == keel::f32);
+  CHECK(only_product(*result).input(1).dtype() == keel::u8);
+  CHECK(report.lines.size() == 1);
+}
+
 TEST_CASE("fuse products: what is declined is told in the order of the graph") {
   const auto lines = [] {
     Graph g;
