@@ -107,6 +107,8 @@ TEST_CASE("from-adapter: each option that a flag means the same as") {
        {{"checkpoint", files.file("runs")}, {"save-every", "600s"}}},
       {{{"tf_random_seed", 7}}, {{"seed", 7}}},
       {{{"mix_compile_mode", true}}, {{"placement", "mixed"}}},
+      {{{"enable_profiling", true}, {"profiling_options", R"({"task_trace": "l0"})"}},
+       {{"profiling-mode", true}, {"profiling-options", R"({"task_trace": "l0"})"}}},
       {{{"mix_compile_mode", true}, {"iterations_per_loop", 1}},
        {{"placement", "mixed"}, {"loop-size", 1}}},
       {json::object(), json::object()},
@@ -146,7 +148,13 @@ TEST_CASE("from-adapter: options without effect are told with the reason") {
       {{{"save_summary_steps", 100}}, "save_summary_steps", "--metrics FILE has every step"},
       {{{"log_step_count_steps", 100}}, "log_step_count_steps", "--metrics FILE has every step"},
       {{{"op_execute_timeout", 120}}, "op_execute_timeout", "no op of a simulated device hangs"},
+      {{{"stream_sync_timeout", -1}}, "stream_sync_timeout", "no op of a simulated device hangs"},
       {{{"deterministic", 1}}, "deterministic", "the same bits"},
+      {{{"op_precision_mode", "op_precision.ini"}}, "op_precision_mode", "op compiler"},
+      {{{"oo_level", "O3"}}, "oo_level", "another compiler"},
+      {{{"external_weight", false}}, "external_weight", "memory is planned"},
+      {{{"hccl_timeout", 1800}}, "hccl_timeout", "HCCL_EXEC_TIMEOUT"},
+      {{{"local_rank_id", -1}}, "local_rank_id", "Keel does so anyway"},
       {{{"hcom_parallel", true}}, "hcom_parallel", "no collectives"},
       {{{"op_debug_level", 0}}, "op_debug_level", "op compiler"},
       {{{"graph_memory_max_size", "1024"}}, "graph_memory_max_size", "memory is planned"},
@@ -175,6 +183,9 @@ TEST_CASE("from-adapter: what Keel has nothing for is refused all at once") {
                 {"nothing for 5 of its options", "variable_placement \"Host\"", "horovod_mode true",
                  "dynamic_dims \"1;2\"", "graph_run_mode 0", "keel eval", "--backend cpu"});
   check_refused({{"variable_placement", "Host"}}, kUnsupported, {"variable_placement"});
+  check_refused({{"dump_config", {{"enable_dump", true}}}}, kUnsupported,
+                {"its parts are options of their own"});
+  check_refused({{"eval_distribute", "x"}}, kUnsupported, {"keel launch -n N -- keel train"});
 }
 
 TEST_CASE("from-adapter: a value beyond those that an option has is wrong whatever it would do") {
@@ -285,6 +296,9 @@ TEST_CASE("from-adapter: values and combinations that the adapter refuses") {
         {"save_checkpoints_secs", 5}},
        {"they say it twice"}},
       {{{"keep_checkpoint_max", -1}}, {"keep_checkpoint_max: expected"}},
+      {{{"session_device_id", 1}, {"device_id", 1}}, {"they say it twice"}},
+      {{{"profiling_mode", true}, {"enable_profiling", true}}, {"they say it twice"}},
+      {{{"stream_sync_timeout", -2}}, {"stream_sync_timeout: expected"}},
       // names and documents
       {{{"iteration_per_loop", 5}}, {"no option 'iteration_per_loop'", "'iterations_per_loop'"}},
       {{{"loop-size", 5}}, {"no option 'loop-size'"}},

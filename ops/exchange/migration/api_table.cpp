@@ -71,7 +71,11 @@ void ApiTable::add(std::string_view json, const std::string& source) {
     verdict->require_only({"level", "advice"});
     unknown_ = read_verdict(*verdict);
   }
-  if (const auto apis = view.find("apis")) read_rows(*apis, apis_, &patterns_);
+  if (const auto apis = view.find("apis")) {
+    Rows rows;
+    read_rows(*apis, rows.exact, &rows.patterns);
+    tables_.insert(tables_.begin(), std::move(rows));
+  }
 }
 
 ApiTable::Verdict ApiTable::read_verdict(const JsonView& row) {
@@ -86,7 +90,7 @@ ApiTable::Verdict ApiTable::read_verdict(const JsonView& row) {
   return {kLevels.at(static_cast<size_t>(name - names.begin())), row["advice"].text()};
 }
 
-// Rows of one document differ in name; they replace those of earlier documents.
+// Rows of one table differ in name; options replace those of earlier tables.
 void ApiTable::read_rows(const JsonView& rows, Verdicts& exact, Verdicts* patterns) {
   constexpr std::string_view kAnything = ".*";
   std::set<std::string> seen;
@@ -133,19 +137,39 @@ ApiTable::Name ApiTable::canonical(std::string_view qualified) const {
   return {module, rule->second.as + without_parts(path, rule->second.without), true};
 }
 
-Finding ApiTable::judge(const Name& name) const {
-  const auto exact = find_longest(apis_, name.text);
-  const auto pattern = find_longest(patterns_, parent_of(name.text));
-  const bool is_exact = exact != apis_.end() &&
-                        (pattern == patterns_.end() || exact->first.size() > pattern->first.size());
-  if (is_exact) return {name.module, exact->first, exact->second.level, exact->second.advice};
-  if (pattern != patterns_.end())
-    return {name.module, name.text, pattern->second.level, pattern->second.advice};
-  const Verdict& verdict = name.known ? unknown_ : third_party_;
-  return {name.module, name.text, verdict.level, verdict.advice};
+ApiTable::Match ApiTable::find_row(const Rows& rows, std::string_view name) {
+  const auto exact = find_longest(rows.exact, name);
+  const auto pattern = find_longest(rows.patterns, parent_of(name));
+  const bool is_exact = exact != rows.exact.end() && (pattern == rows.patterns.end() ||
+                                                      exact->first.size() > pattern->first.size());
+  if (is_exact) return {&exact->second, exact->first, false};
+  if (pattern != rows.patterns.end()) return {&pattern->second, pattern->first, true};
+  return {};
 }
 
-bool ApiTable::has_row(std::string_view name) const { return apis_.contains(name); }
+Finding ApiTable::judge(const Name& name) const {
+  Match found;
+  for (const Rows& table : tables_) {
+    const Match match = find_row(table, name.text);
+    if (match.verdict == nullptr) continue;
+    const bool is_nearer = match.row.size() > found.row.size() ||
+                           (match.row.size() == found.row.size() && match.is_pattern);
+    if (is_nearer) found = match;
+    const bool is_of_class = !found.is_pattern && found.row.size() < name.text.size();
+    if (!is_of_class) break;
+  }
+  if (found.verdict == nullptr) {
+    const Verdict& verdict = name.known ? unknown_ : third_party_;
+    return {name.module, name.text, verdict.level, verdict.advice};
+  }
+  const std::string judged = found.is_pattern ? name.text : std::string(found.row);
+  return {name.module, judged, found.verdict->level, found.verdict->advice};
+}
+
+bool ApiTable::has_row(std::string_view name) const {
+  return std::any_of(tables_.begin(), tables_.end(),
+                     [&](const Rows& table) { return table.exact.contains(name); });
+}
 
 bool ApiTable::is_namespace(std::string_view name) const { return namespaces_.contains(name); }
 
@@ -154,7 +178,7 @@ bool ApiTable::exports(std::string_view module, std::string_view name) const {
   if (rule == modules_.end()) return false;
   if (rule->second.without.contains(name)) return true;
   const std::string text = canonical(std::string(module) + "." + std::string(name)).text;
-  return apis_.contains(text) || namespaces_.contains(text);
+  return has_row(text) || is_namespace(text);
 }
 
 bool ApiTable::is_standard(std::string_view module) const {

@@ -1,6 +1,6 @@
 // ApiTable: what is known of the names that TensorFlow 1 scripts call: a level and the advice for
-// each, read from JSON. The tool's own table is compiled in from api_tables/*.json; rows of a
-// user's file go before its rows. Immutable; any thread.
+// each, read from JSON. The tool's own table is compiled in from api_tables/*.json; a user's file
+// is asked before it as a whole, its patterns before the tool's rows. Immutable; any thread.
 //
 //   {"apis": [{"name": "tf.matmul", "level": "supported (no migration)", "advice": "keel::matmul"},
 //             {"name": "tf.summary.*", ...}]}
@@ -39,8 +39,8 @@ class KEEL_API ApiTable {
  public:
   // Returns the table that is compiled in.
   static ApiTable builtin();
-  // Reads more rows, which go before those that are there. Throws Error naming the source and the
-  // place for what is no such table.
+  // Reads one more table, which is asked before those that are there. Throws Error naming the
+  // source and the place for what is no such table.
   void add(std::string_view json, const std::string& source);
 
   // A name by what the table calls it: "tensorflow.compat.v1.add" is "tf.add" of the module
@@ -51,8 +51,10 @@ class KEEL_API ApiTable {
   };
   Name canonical(std::string_view qualified) const;
 
-  // Returns what is said of a name: its own row, else that of the class that it is a member of,
-  // else the longest pattern, else what is said of names of third parties or unknown ones.
+  // Returns what the last table that speaks of a name says of it: its own row, else that of the
+  // class that it is a member of, else the longest pattern. The row of a class gives way to a
+  // nearer row of an earlier table. Where no table speaks of it: what is said of third parties or
+  // unknown names.
   Finding judge(const Name& name) const;
   bool has_row(std::string_view name) const;
   // Returns whether rows have names below this one, as "tf.train" has.
@@ -82,12 +84,23 @@ class KEEL_API ApiTable {
   using Names = std::set<std::string, std::less<>>;
   using Verdicts = std::map<std::string, Verdict, std::less<>>;
 
+  // The rows of one table.
+  struct Rows {
+    Verdicts exact, patterns;  // patterns without their ".*"
+  };
+  struct Match {
+    const Verdict* verdict = nullptr;  // null: there is no row
+    std::string_view row;              // its name, without ".*"
+    bool is_pattern = false;
+  };
+
   static Verdict read_verdict(const JsonView& row);
+  static Match find_row(const Rows& rows, std::string_view name);
   void read_rows(const JsonView& rows, Verdicts& exact, Verdicts* patterns);
   void read_modules(const JsonView& modules);
   void read_options(const JsonView& options);
 
-  Verdicts apis_, patterns_;  // patterns without their ".*"
+  std::vector<Rows> tables_;  // the last one first
   Names namespaces_;
   std::map<std::string, ModuleRule, std::less<>> modules_;
   std::string option_module_;

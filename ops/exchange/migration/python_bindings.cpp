@@ -1,6 +1,7 @@
 #include "keel/ops/exchange/migration/python_bindings.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 
 #include "keel/core/base/error.h"
@@ -22,10 +23,26 @@ void append(std::string& name, std::string_view part) {
 
 bool is_name(const PythonToken& token) { return token.kind == Kind::kName; }
 
-// A statement begins behind the end of another, or behind a colon: "try: import x".
-bool begins_statement(const std::vector<PythonToken>& tokens, size_t at) {
-  if (at == 0 || tokens[at - 1].kind == Kind::kEnd) return true;
-  return tokens[at - 1].is_operator(":") && !tokens[at].in_brackets;
+// Returns whether a statement that begins with this token has a block behind a colon. Without one,
+// a colon outside of brackets is that of an annotation: "layers: Any = tf.layers".
+bool begins_block(const std::vector<PythonToken>& tokens, size_t first) {
+  constexpr std::array<std::string_view, 12> kKeywords = {"if",      "elif", "else",   "for",
+                                                          "while",   "with", "except", "try",
+                                                          "finally", "def",  "class",  "async"};
+  const std::string_view word = tokens[first].text;
+  if (std::find(kKeywords.begin(), kKeywords.end(), word) != kKeywords.end()) return true;
+  // These two are names as well: "match: int = 1".
+  const bool is_soft = word == "match" || word == "case";
+  return is_soft && !tokens[first + 1].is_operator(":");
+}
+
+// Returns whether the value of a ":=" ends in front of this token. What "n := tf.layers is None"
+// gives to n is no module. That of a "=" ends with its statement: "tf.layers, 3" is a tuple.
+bool ends_inner_value(const PythonToken& token) {
+  constexpr std::array<std::string_view, 5> kSigns = {",", ":", ")", "]", "}"};
+  return token.kind == Kind::kEnd ||
+         (token.kind == Kind::kOperator &&
+          std::find(kSigns.begin(), kSigns.end(), token.text) != kSigns.end());
 }
 
 }  // namespace
@@ -44,12 +61,25 @@ DottedName dotted_name(const std::vector<PythonToken>& tokens, size_t first) {
 PythonBindings::PythonBindings(const std::vector<PythonToken>& tokens, const std::string& source,
                                const ApiTable& table)
     : tokens_(tokens), table_(table) {
-  for (size_t at = 0; at < tokens_.size(); ++at) {
-    if (is_name(tokens_[at]) && begins_statement(tokens_, at)) read_statement(at);
-  }
+  read_statements();
   if (stars_.size() > kMostStars) {
     throw Error({.op = source + ":" + std::to_string(tokens_[stars_[kMostStars].first].line),
                  .message = "more than " + std::to_string(kMostStars) + " imports of everything"});
+  }
+}
+
+void PythonBindings::read_statements() {
+  bool begins = true, has_block = false;
+  for (size_t at = 0; at < tokens_.size(); ++at) {
+    const PythonToken& token = tokens_[at];
+    if (is_name(token) && tokens_[at + 1].is_operator(":=")) read_assignment(at, at + 2);
+    if (begins) {
+      has_block = is_name(token) && begins_block(tokens_, at);
+      if (is_name(token)) read_statement(at);
+    }
+    // Behind the colon of a block stands another statement: "try: import x".
+    begins =
+        token.kind == Kind::kEnd || (has_block && token.is_operator(":") && !token.in_brackets);
   }
 }
 
@@ -59,7 +89,26 @@ void PythonBindings::read_statement(size_t first) {
   else if (tokens_[first].is_name("from"))
     imports_.emplace_back(first, read_from(first + 1));
   else if (tokens_[first + 1].is_operator("="))
-    read_assignment(first);
+    read_assignments(first);
+  else if (tokens_[first + 1].is_operator(":"))
+    read_annotated(first);
+}
+
+// a = b = tf.layers
+void PythonBindings::read_assignments(size_t first) {
+  size_t value = first + 2;
+  while (is_name(tokens_[value]) && tokens_[value + 1].is_operator("=")) value += 2;
+  for (size_t target = first; target < value; target += 2) read_assignment(target, value);
+}
+
+// layers: Any = tf.layers
+void PythonBindings::read_annotated(size_t target) {
+  if (begins_block(tokens_, target)) return;  // else:
+  size_t at = target + 2;
+  while (tokens_[at].kind != Kind::kEnd &&
+         (tokens_[at].in_brackets || !tokens_[at].is_operator("=")))
+    ++at;
+  if (tokens_[at].is_operator("=")) read_assignment(target, at + 1);
 }
 
 void PythonBindings::bind(size_t token, std::string_view name, ImportedName imported) {
@@ -130,22 +179,26 @@ size_t PythonBindings::read_from(size_t at) {
   return tokens_[at].is_operator(")") ? at + 1 : at;
 }
 
-// layers = tf.layers
-void PythonBindings::read_assignment(size_t at) {
-  const std::string_view name = tokens_[at].text;
+// A target and the first token of its value.
+void PythonBindings::read_assignment(size_t target, size_t value) {
+  const std::string_view name = tokens_[target].text;
   const auto known = bindings_.find(name);
-  const DottedName value = is_name(tokens_[at + 2]) ? dotted_name(tokens_, at + 2) : DottedName{};
-  const ImportedName* root = value.end == 0 ? nullptr : find(value.first);
-  if (root != nullptr && !root->qualified.empty() && tokens_[value.end].kind == Kind::kEnd) {
-    const std::string qualified = root->qualified + value.attributes;
+  const DottedName given = is_name(tokens_[value]) ? dotted_name(tokens_, value) : DottedName{};
+  const ImportedName* root = given.end == 0 ? nullptr : find(given.first);
+  const bool is_inner = tokens_[target + 1].is_operator(":=");
+  const auto ends = [&](const PythonToken& token) {
+    return is_inner ? ends_inner_value(token) : token.kind == Kind::kEnd;
+  };
+  if (root != nullptr && !root->qualified.empty() && ends(tokens_[given.end])) {
+    const std::string qualified = root->qualified + given.attributes;
     if (table_.is_namespace(table_.canonical(qualified).text)) {
-      bindings_[std::string(name)].push_back({at, {qualified, true}, true});
+      bindings_[std::string(name)].push_back({target, {qualified, true}, true});
       return;
     }
   }
   // The name means something else from here on, unless it is that of an import.
   if (known != bindings_.end() && known->second.back().assigned)
-    known->second.push_back({at, {}, true});
+    known->second.push_back({target, {}, true});
 }
 
 const ImportedName* PythonBindings::find(size_t token) const {

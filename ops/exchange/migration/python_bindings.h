@@ -1,7 +1,7 @@
 // PythonBindings: what the names of a script stand for where they come from imports ("tf" is
-// "tensorflow.compat.v1"), or are other names for modules (layers = tf.layers). The script is taken
-// as text: a name means what the last import before it says, whatever scope that is in, or the
-// first one where all are behind it. Immutable; any thread.
+// "tensorflow.compat.v1"), or are other names for modules: layers = tf.layers, also with an
+// annotation or by ":=". The script is taken as text: a name means what the last import before it
+// says, whatever scope that is in, or the first one where all are behind it. Immutable; any thread.
 #ifndef KEEL_OPS_EXCHANGE_MIGRATION_PYTHON_BINDINGS_H
 #define KEEL_OPS_EXCHANGE_MIGRATION_PYTHON_BINDINGS_H
 
@@ -47,10 +47,13 @@ class PythonBindings {
   const std::vector<std::pair<size_t, std::string>>& stars() const noexcept { return stars_; }
 
  private:
+  void read_statements();
   void read_statement(size_t first);
+  void read_assignments(size_t first);
+  void read_annotated(size_t target);
   size_t read_import(size_t at);
   size_t read_from(size_t at);
-  void read_assignment(size_t at);
+  void read_assignment(size_t target, size_t value);
   void bind(size_t token, std::string_view name, ImportedName imported);
   std::string read_module(size_t& at) const;
   std::string_view read_alias(size_t& at) const;

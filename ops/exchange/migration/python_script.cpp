@@ -58,7 +58,7 @@ class Scanner {
 
   // A name that is no use of what it is bound to: an attribute, a named argument, a target.
   bool defines(size_t at) const {
-    if (tokens_[at + 1].is_operator("=")) return true;
+    if (tokens_[at + 1].is_operator("=") || tokens_[at + 1].is_operator(":=")) return true;
     if (at == 0) return false;
     const PythonToken& before = tokens_[at - 1];
     return before.is_operator(".") || before.is_name("def") || before.is_name("class") ||
@@ -123,12 +123,13 @@ class Scanner {
            (tokens_[at - 1].is_operator("(") || tokens_[at - 1].is_operator(","));
   }
 
-  // global_options().iterations_per_loop
+  // global_options().dump_config.enable_dump: members and theirs, up to a method.
   void add_member(size_t at, const std::string& module) {
-    if (at + 3 < tokens_.size() && tokens_[at].is_operator("(") &&
-        tokens_[at + 1].is_operator(")") && tokens_[at + 2].is_operator(".") &&
-        tokens_[at + 3].kind == Kind::kName)
-      add_(tokens_[at + 3].line, table_.judge_option(tokens_[at + 3].text, module));
+    if (!tokens_[at].is_operator("(") || !tokens_[at + 1].is_operator(")")) return;
+    for (at += 2; tokens_[at].is_operator(".") && tokens_[at + 1].kind == Kind::kName; at += 2) {
+      if (tokens_[at + 2].is_operator("(")) return;
+      add_(tokens_[at + 1].line, table_.judge_option(tokens_[at + 1].text, module));
+    }
   }
 
   const std::vector<PythonToken>& tokens_;

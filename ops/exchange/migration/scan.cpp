@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <set>
 #include <string_view>
@@ -18,6 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kScript = ".py";
+constexpr const char* kPackageMark = "__init__.py";
 
 class Walk {
  public:
@@ -35,22 +37,47 @@ class Walk {
     }
     plan_.paths.push_back(given);
     const fs::path name = fs::path(given).lexically_normal();
-    if (fs::is_directory(status))
+    // A path that ends with a separator has its name before that.
+    fs::path place = absolute(given);
+    if (!place.has_filename()) place = place.parent_path();
+    add_packages_around(place);
+    if (fs::is_directory(status)) {
+      bool& is_package = given_folders_.try_emplace(place.string(), false).first->second;
+      is_package = is_package || has_name(name) || is_marked(place);
       add_folder(given, name == "." ? fs::path() : name);
-    else
+    } else {
       add_file(given, name);
+    }
   }
 
   ScanPlan finish() {
+    for (const ScanFile& file : plan_.files) {
+      if (fs::path(file.path).extension() == kScript) add_modules(absolute(file.path));
+    }
     plan_.modules.assign(modules_.begin(), modules_.end());
     return std::move(plan_);
   }
 
  private:
+  static fs::path absolute(const fs::path& path) {
+    std::error_code error;
+    return fs::absolute(path, error).lexically_normal();
+  }
   static fs::path canonical(const fs::path& path) {
     std::error_code error;
     fs::path resolved = fs::weakly_canonical(fs::absolute(path, error), error);
-    return error ? fs::absolute(path, error).lexically_normal() : resolved;
+    return error ? absolute(path) : resolved;
+  }
+
+  // Returns whether a path ends with a name, and not with "." or "..".
+  static bool has_name(const fs::path& path) {
+    const fs::path last = path.has_filename() ? path.filename() : path.parent_path().filename();
+    return !last.empty() && last != "." && last != "..";
+  }
+
+  static bool is_marked(const fs::path& folder) {
+    std::error_code error;
+    return fs::is_regular_file(folder / kPackageMark, error);
   }
 
   // Remembers a path, so that it is visited once however many of the given ones lead to it.
@@ -68,15 +95,38 @@ class Walk {
     if (reader_of(path.extension().string()) == nullptr) {
       ++plan_.skipped;
     } else if (is_new(path)) {
-      if (path.extension() == kScript) add_modules(name);
       plan_.files.push_back({path.string(), name.string()});
     }
   }
 
-  // A script is a module, and the folders that it lies in are packages.
+  // Folders above a given path belong to the program where they have Python's mark of a package,
+  // and only there: where a program lies must not change its report.
+  void add_packages_around(fs::path place) {
+    for (place = place.parent_path(); place.has_filename() && is_marked(place);
+         place = place.parent_path())
+      modules_.insert(place.filename().string());
+  }
+
+  // A script is a module, and the folders that it lies in are packages, from the given one on; that
+  // one itself where it was given by name or has the mark. Who gives "." has not said what the
+  // folder is called, and a folder called horovod would take imports of Horovod for its own.
   void add_modules(const fs::path& script) {
     modules_.insert(script.stem().string());
-    for (const fs::path& folder : script.parent_path()) modules_.insert(folder.string());
+    const std::string_view path = script.native();
+    std::vector<std::string_view> inner;  // folders that are packages if one around them is given
+    const auto add_inner = [&] {
+      modules_.insert(inner.begin(), inner.end());
+      inner.clear();
+    };
+    for (size_t end = path.rfind('/'); end != std::string_view::npos && end > 0;) {
+      const size_t slash = path.rfind('/', end - 1);
+      const auto given = given_folders_.find(path.substr(0, end));
+      if (given != given_folders_.end()) add_inner();
+      inner.push_back(path.substr(slash + 1, end - slash - 1));
+      if (given != given_folders_.end() && given->second) add_inner();
+      end = slash;
+    }
+    if (given_folders_.contains("/")) add_inner();
   }
 
   void add_folder(const fs::path& path, const fs::path& name) {
@@ -109,6 +159,7 @@ class Walk {
 
   ScanPlan plan_;
   std::set<fs::path> seen_;
+  std::map<std::string, bool, std::less<>> given_folders_;  // with: its own name is a package's
   std::set<std::string> modules_;
   fs::path left_out_;
   uint64_t budget_, left_;
@@ -128,7 +179,7 @@ class OwnModules {
     if (known != beside_.end()) return known->second;
     std::error_code error;
     const bool there = fs::is_regular_file(place.native() + std::string(kScript), error) ||
-                       fs::is_regular_file(place / "__init__.py", error);
+                       fs::is_regular_file(place / kPackageMark, error);
     return beside_.emplace(place.native(), there).first->second;
   }
 
