@@ -41,7 +41,8 @@ struct SumOfPartsAttributes {
 
 struct BatchPart {
   Value whole;  // with rows along its first axis
-  Value part;   // the first of its equal parts; the whole where there is one part
+  Value part;   // with as many rows as each of its equal parts has, for each of which it stands;
+                // the whole where there is one part
 };
 
 struct SumOfPartsOptions {

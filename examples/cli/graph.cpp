@@ -100,10 +100,11 @@ int run_graph(const std::vector<std::string>& words) {
   const auto chosen = choose_model(line.text("model").value_or("softmax"));
   const keel_examples::Model& model = chosen->model;
   const auto optimizer = line.choice("optimizer", optimizer_names());
+  const PrecisionFlags precision = read_precision(line);
   const Target target{
       read_backend(line),
       line.integer("batch", 1, int64_t{1} << 32).value_or(chosen->batch.value_or(100)),
-      read_precision(line).value,
+      precision.value,
       read_disabled_passes(line),
       read_placement(line),
       line.has("all-placements")};
@@ -128,6 +129,7 @@ int run_graph(const std::vector<std::string>& words) {
                        .fix = "add --compiled",
                        .kind = keel::ErrorKind::kInvalidArgument});
   }
+  if (line.has("compiled")) precision.resolved_on(keel::backend(target.backend));
   require_batch(*chosen, target.batch);
 
   keel::Graph graph;

@@ -141,6 +141,18 @@ void print_text(const std::vector<std::string>& backends, const std::vector<Row>
       {.op = flag, .message = message, .fix = fix, .kind = keel::ErrorKind::kInvalidArgument});
 }
 
+// A dumped library is that of every mixed mode, with what --modify-mixlist changes.
+void require_no_mode(const CommandLine& line) {
+  for (const char* flag :
+       {"precision", "precision-mode", "precision-mode-v2", "customize-dtypes"}) {
+    if (line.has(flag))
+      refuse(std::string("--") + flag,
+             "does not go with --dump-ops-info, whose lists are the same "
+             "under every mode",
+             "drop it");
+  }
+}
+
 // Refuses flags that what is asked for would leave unread.
 void require_read(const CommandLine& line) {
   for (const char* task : {"passes", "rates", "dump-ops-info"}) {
@@ -150,9 +162,12 @@ void require_read(const CommandLine& line) {
         refuse(std::string("--") + other, std::string("does not go with --") + task,
                "drop one of the two");
     }
-    if (std::string_view(task) != "dump-ops-info" && has_precision_flag(line))
+    if (std::string_view(task) == "dump-ops-info") {
+      require_no_mode(line);
+    } else if (has_precision_flag(line)) {
       refuse(std::string("--") + task, "does not go with flags about precision",
              "drop one of the two");
+    }
     return;
   }
   if (has_precision_flag(line)) {
@@ -179,7 +194,7 @@ void print_precision(const CommandLine& line) {
         "--preset", [&] { return keel::npu::options(*preset); }, "preset");
   const keel::Backend& backend = keel::backend(name);
   const keel::ResolvedPrecision precision =
-      keel::resolve(read_precision(line).value, backend, options.get());
+      read_precision(line).resolved_on(backend, options.get());
   const auto rows = keel::precision_table(
       precision, [&](const keel::Node& node) { return backend.supports(node, options.get()); });
   if (line.has("json")) {

@@ -123,10 +123,12 @@ int run_sample(const std::vector<std::string>& words) {
   keel::Graph graph;
   const keel_examples::CharLm lm = keel_examples::build_charlm(graph);
   const keel::Values weights = graph.states();
-  const keel::Precision precision = precision_of(computing, saved).value;
-  keel::Session session(graph, keel::device(device, {}),
-                        {.precision = precision, .placement = placement_of(computing, saved)});
-  saved.warn_of_other_overflow(graph, session.device(), precision);
+  const PrecisionFlags precision = precision_of(computing, saved);
+  const keel::Device place = keel::device(device, {});
+  precision.resolved_on(place.backend());
+  keel::Session session(
+      graph, place, {.precision = precision.value, .placement = placement_of(computing, saved)});
+  saved.warn_of_other_overflow(graph, session.device(), precision.value);
   // The text alone goes to standard output.
   if (saved.load_all(session, weights).averaged > 0)
     std::cerr << "charlm from " << keel::printable(saved.path()) << ", averaged weights\n";

@@ -57,9 +57,13 @@ NodeLabelPtr AgreedAttributes::label_in(const NodeLabelPtr& around) const {
 }
 
 NodeLabelPtr without_attribute(const NodeLabelPtr& label, std::string_view key) {
-  if (label == nullptr) return nullptr;
+  const auto has_key = [&](const auto& entry) { return entry.first == key; };
+  if (label == nullptr ||
+      std::none_of(label->attributes.begin(), label->attributes.end(), has_key)) {
+    return label;
+  }
   NodeLabel fewer = *label;
-  std::erase_if(fewer.attributes, [&](const auto& entry) { return entry.first == key; });
+  std::erase_if(fewer.attributes, has_key);
   return std::make_shared<const NodeLabel>(std::move(fewer));
 }
 

@@ -86,7 +86,7 @@ ValueSet dependents_of(const Graph& graph, const Values& xs) {
   return set;
 }
 
-ValueSet computed_from(const Graph& graph, const Values& xs) {
+ValueSet floats_computed_from(const Graph& graph, const Values& xs) {
   ValueSet set(xs.begin(), xs.end());
   ValueSet computed;
   visit_computed(graph, set, [&](const Value& v) { computed.insert(v); });

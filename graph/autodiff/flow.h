@@ -17,7 +17,7 @@ using ValueSet = std::unordered_set<Value, ValueHash>;
 // Returns the floats that change when the xs (floats of the graph) do, these included.
 ValueSet dependents_of(const Graph& graph, const Values& xs);
 // Returns the floats that are computed from the xs: an x itself only where it is from another one.
-ValueSet computed_from(const Graph& graph, const Values& xs);
+ValueSet floats_computed_from(const Graph& graph, const Values& xs);
 // Returns the floats that the ys (floats of the graph) are computed from, these included.
 ValueSet sources_of(const Graph& graph, const Values& ys);
 

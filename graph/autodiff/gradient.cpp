@@ -43,7 +43,7 @@ std::vector<bool> mask_of(std::span<const Value> values, const ValueSet& set, si
 
 // Throws for a node on a path from the xs to the ys that no gradient passes, in bodies too.
 void check_path(const Graph& graph, const Values& ys, const Values& xs, CallSite site) {
-  const ValueSet computed = computed_from(graph, xs);
+  const ValueSet computed = floats_computed_from(graph, xs);
   ValueSet varied = computed;
   varied.insert(xs.begin(), xs.end());
   const ValueSet useful = sources_of(graph, ys);

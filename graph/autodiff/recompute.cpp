@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "keel/graph/autodiff/agreed_attributes.h"
+
 namespace keel {
 namespace {
 
@@ -93,13 +95,7 @@ const std::string* copied_block(const Node& node) {
 }
 
 NodeLabelPtr without_recompute(const NodeLabelPtr& label) {
-  if (label == nullptr ||
-      std::none_of(label->attributes.begin(), label->attributes.end(), is_attribute)) {
-    return label;
-  }
-  NodeLabel other = *label;
-  std::erase_if(other.attributes, is_attribute);
-  return std::make_shared<const NodeLabel>(std::move(other));
+  return without_attribute(label, kRecomputeAttribute);
 }
 
 }  // namespace keel

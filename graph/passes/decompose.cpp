@@ -14,9 +14,9 @@ namespace {
 // Deeper chains of decompositions than this mean that an op decomposes into itself.
 constexpr int kMostRounds = 32;
 
-// The attribute that a KeepDtypeScope gives (graph/precision/keep_dtype.h, which is built on
-// passes).
-constexpr const char *kPrecisionKey = "precision", *kKeepValue = "keep";
+// The attribute of the parts of a composite that keeps its dtypes, with the composite's op as value
+// (kKeptCompositeAttribute of graph/precision/form_choice.h, which is built on passes).
+constexpr const char* kKeptCompositeKey = "kept_composite";
 
 std::string describe(const Node& node, const std::string& reason) {
   std::string text =
@@ -209,7 +209,7 @@ class Decomposer {
     const size_t before = to.size();
     const LabelScope label(to, node);
     std::optional<AttributeScope> marked;
-    if (keeps_ && keeps_(node)) marked.emplace(to, kPrecisionKey, kKeepValue);
+    if (keeps_ && keeps_(node)) marked.emplace(to, kKeptCompositeKey, node.op_name());
     const Values inputs = rewriter(node.data_inputs());
     const Values outputs = node.op().decompose(
         BuildContext{node.op(), node.attributes(), inputs, {}, {}, node.bodies(), to, node.site()});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -49,12 +50,36 @@ class PrecisionPass {
   void report_unused() const {
     if (report_ == nullptr || !mode_.low) return;
     for (const auto& [name, rule] : precision_.dtypes.by_name)
-      tell_unused(rule, "no node is called '" + name + "'");
+      tell_unused(rule, "no node is called '" + name + "'" + parts_of(name));
     for (const auto& [op, rule] : precision_.dtypes.by_op)
-      tell_unused(rule, "no node of " + op + " is left for it");
+      tell_unused(rule, "no node of " + op + " is left for it" + parts_of_op(op));
   }
 
  private:
+  // Lists nodes in the scope of a name that rules may decide about: of a composite that was
+  // decomposed before, these are left.
+  std::string parts_of(const std::string& name) const {
+    constexpr size_t kMostNamed = 3;
+    std::vector<std::string> parts;
+    for (const std::string& other : ruled_names_) {
+      const bool inside = other.starts_with(name + "/");
+      if (inside && std::find(parts.begin(), parts.end(), other) == parts.end())
+        parts.push_back(other);
+    }
+    std::string list;
+    for (size_t i = 0; i < std::min(parts.size(), kMostNamed); ++i)
+      list += (i == 0 ? "'" : ", '") + parts[i] + "'";
+    if (parts.size() > kMostNamed)
+      list += " and " + std::to_string(parts.size() - kMostNamed) + " more";
+    return list.empty() ? "" : "; rules may name its parts: " + list;
+  }
+
+  static std::string parts_of_op(const std::string& op) {
+    const OpDef* known = builtin_ops().find(op);
+    const bool composed = known != nullptr && known->decompose != nullptr;
+    return composed ? "; where it is computed in parts, rules name those" : "";
+  }
+
   struct Cast {
     Value of;
     DType to;
@@ -77,53 +102,99 @@ class PrecisionPass {
 
   void tell_unused(const DtypeRule& rule, const std::string& without_node) const {
     if (used_.contains(&rule)) return;
-    const auto kept = kept_.find(&rule);
+    const auto passed = passed_over_.find(&rule);
     report_->unused.push_back(rule.where + ": " +
-                              (kept == kept_.end() ? without_node : kept->second));
+                              (passed == passed_over_.end() ? without_node : passed->second));
   }
 
-  // Remembers a node that a rule of customised dtypes would have changed, and why it does not.
-  void keep(const Node& node, const std::string& why) {
+  // Remembers a node that a rule of customised dtypes names, and why it does not decide about it.
+  void pass_over(const Node& node) {
     const DtypeRule* rule = mode_.low ? precision_.dtypes.find(node) : nullptr;
     if (rule == nullptr) return;
     const std::string line = node.site().known() ? ", " + to_string(node.site()) : "";
-    kept_.try_emplace(rule, "'" + full_name(node) + "' keeps its dtypes: " + why + line);
+    passed_over_.try_emplace(rule,
+                             "'" + full_name(node) + "' " + why_passed_over(node, *rule) + line);
+  }
+
+  static std::string why_passed_over(const Node& node, const DtypeRule& rule) {
+    const std::string keeps = "keeps its dtypes: ";
+    if (is_outside_precision(node))
+      return keeps + "no precision changes those of " + node.op_name();
+    if (!has_scaled_float(node))
+      return keeps + "none of its operands and results is f32, f16 or bf16";
+    if (keeps_dtype(node)) return keeps + "it is built in a KeepDtypeScope";
+    const auto counts = [](size_t inputs, size_t outputs) {
+      return std::to_string(inputs) + (inputs == 1 ? " input" : " inputs") + " and " +
+             std::to_string(outputs) + (outputs == 1 ? " output" : " outputs");
+    };
+    return "is passed over: it has " + counts(node.inputs().size(), node.types().size()) +
+           ", and the rule dtypes for " + counts(rule.inputs.size(), rule.outputs.size());
+  }
+
+  // Returns a part's label as of a node in a KeepDtypeScope, which it is like behind this pass:
+  // with the composite's op in their marks, equal parts of different composites would not be
+  // merged.
+  static NodeLabelPtr as_kept(const NodeLabelPtr& label) {
+    const auto is_mark = [](const auto& entry) { return entry.first == kKeptCompositeAttribute; };
+    if (label == nullptr ||
+        std::none_of(label->attributes.begin(), label->attributes.end(), is_mark)) {
+      return label;
+    }
+    NodeLabel kept = *label;
+    std::erase_if(kept.attributes, [&](const auto& entry) {
+      return is_mark(entry) || entry.first == kPrecisionAttribute;
+    });
+    kept.attributes.emplace_back(kPrecisionAttribute, kKeepPrecision);
+    std::sort(kept.attributes.begin(), kept.attributes.end());
+    return std::make_shared<const NodeLabel>(std::move(kept));
+  }
+
+  static void relabel(const Node& node, const Node& made, const NodeLabelPtr& label, Copy& copy) {
+    if (label != node.shared_label()) copy.to.relabel(made, label);
   }
 
   void visit(const Node& node, Copy& copy) {
-    const LabelScope label(copy.to, node);
+    const LabelScope label(copy.to, as_kept(LabelScope::label_inside(node)));
     if (is_outside_precision(node) || !has_scaled_float(node)) {
-      keep(node, is_outside_precision(node)
-                     ? "no precision changes those of " + node.op_name()
-                     : "none of its operands and results is f32, f16 or bf16");
-      copy.rewriter.clone(node, all_full(node, copy), node.attributes(), copied_bodies(node));
+      pass_over(node);
+      const Node& made =
+          copy.rewriter.clone(node, all_full(node, copy), node.attributes(), copied_bodies(node));
+      relabel(node, made, as_kept(node.shared_label()), copy);
       return;
     }
     const FormChoice choice = choose_form(node, precision_, supports_, reads_low(node, copy));
-    if (choice.dtypes != nullptr) used_.insert(choice.dtypes);
-    if (keeps_dtype(node)) keep(node, "it is built in a KeepDtypeScope");
+    if (choice.dtypes != nullptr)
+      used_.insert(choice.dtypes);
+    else
+      pass_over(node);
     const Node& made = add(node, choice.form, copy);
     if (report_ == nullptr) return;
     report_->decisions.push_back({node.op_name(), full_name(node), node.site(),
                                   reported_dtype(made), choice.rule, copy.inside});
+    if (!keeps_dtype(node)) ruled_names_.push_back(report_->decisions.back().name);
   }
 
-  // Says whether a number of an f32 constant is infinite in the dtype only, as the count of many
-  // elements in f16. A constant is walked over once, however many nodes read it.
-  bool is_beyond(DType dtype, const Node& constant) {
-    const auto [known, is_new] = beyond_.try_emplace(&constant, false);
+  // Returns true if the dtype has no form of a number of an f32 constant: it becomes infinite, as
+  // the count of many elements in f16, or 0, as a small number that keeps a divisor from 0. A
+  // constant is walked over once, however many nodes read it.
+  bool is_lost_in(DType dtype, const Node& constant) {
+    const auto [known, is_new] = lost_.try_emplace(&constant, false);
     if (!is_new) return known->second;
-    float largest = 0;
+    float largest = 0, smallest = std::numeric_limits<float>::infinity();
     for (const float number : constant.as<ConstantAttributes>().value.data<float>()) {
-      if (std::isfinite(number)) largest = std::max(largest, std::fabs(number));
+      const float size = std::fabs(number);
+      if (!std::isfinite(size) || size == 0) continue;
+      largest = std::max(largest, size);
+      smallest = std::min(smallest, size);
     }
-    known->second = !std::isfinite(Tensor::full(dtype, Shape{}, largest).at(0));
+    const auto rounded = [&](float number) { return Tensor::full(dtype, Shape{}, number).at(0); };
+    known->second = largest > 0 && (!std::isfinite(rounded(largest)) || rounded(smallest) == 0);
     return known->second;
   }
 
   // Says whether a node that follows its operands computes low: one of them is, and the other f32
-  // ones are, too, or are constants that the dtype has. A constant that freeze made of a state is
-  // taken for the state: a frozen graph has the bits of the one with states.
+  // ones are, too, or are constants whose numbers the dtype has. A constant that freeze made of a
+  // state is taken for the state: a frozen graph has the bits of the one with states.
   bool reads_low(const Node& node, const Copy& copy) {
     if (!mode_.low) return false;
     bool low = false;
@@ -137,7 +208,7 @@ class PrecisionPass {
     }
     // Last, as a constant may be long.
     return low && std::none_of(node.inputs().begin(), node.inputs().end(), [&](const Value& v) {
-             return v.dtype() == f32 && is_number(v) && is_beyond(*mode_.low, v.node());
+             return v.dtype() == f32 && is_number(v) && is_lost_in(*mode_.low, v.node());
            });
   }
 
@@ -146,7 +217,7 @@ class PrecisionPass {
     for (size_t i = 0; i < form.inputs.size(); ++i)
       inputs.push_back(converted(node.input(i), form.inputs[i], node.site(), copy));
     const Node& made = copy.rewriter.clone(node, std::move(inputs), form.attributes, {});
-    if (form.label != node.shared_label()) copy.to.relabel(made, form.label);
+    relabel(node, made, as_kept(form.label), copy);
     for (size_t i = 0; i < form.outputs.size(); ++i) {
       const Value old = node.output(i);
       copy.rewriter.map(old, converted(old, form.outputs[i], node.site(), copy));
@@ -190,8 +261,9 @@ class PrecisionPass {
   const SupportsFunction& supports_;
   PrecisionReport* report_;
   std::set<const DtypeRule*> used_;
-  std::unordered_map<const DtypeRule*, std::string> kept_;  // what is told where no node used it
-  std::unordered_map<const Node*, bool> beyond_;            // by constant
+  std::vector<std::string> ruled_names_;                           // of nodes that take rules
+  std::unordered_map<const DtypeRule*, std::string> passed_over_;  // told where no node used it
+  std::unordered_map<const Node*, bool> lost_;                     // by constant
 };
 
 void report_kept(const Graph& graph, const std::string& inside, const ResolvedPrecision& precision,
@@ -236,7 +308,8 @@ void check_precision_attributes(const Graph& graph) {
 Support supports_in_some_form(const Node& node, const ResolvedPrecision& precision,
                               const SupportsFunction& supports) {
   Support own = supports(node);
-  if (own.supported || is_outside_precision(node) || !has_scaled_float(node) || keeps_dtype(node))
+  if (own.supported || is_outside_precision(node) || !has_scaled_float(node) || keeps_dtype(node) ||
+      kept_composite_of(node) != nullptr)
     return own;
   const PrecisionEntry* entry = entry_of(node, precision);
   if (entry == nullptr) return own;

@@ -105,6 +105,7 @@ void read_rule(std::string_view line, const std::string& where, DtypeOverrides& 
 }  // namespace
 
 const DtypeRule* DtypeOverrides::find(const Node& node) const {
+  if (empty()) return nullptr;
   if (const auto it = by_name.find(full_name(node)); it != by_name.end()) return &it->second;
   const auto it = by_op.find(node.op_name());
   return it == by_op.end() ? nullptr : &it->second;

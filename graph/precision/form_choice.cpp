@@ -1,5 +1,6 @@
 #include "keel/graph/precision/form_choice.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -26,8 +27,12 @@ FormChoice first_of(const Node& node, const std::vector<PrecisionForm>& forms,
                     const std::string& what, const std::string& why,
                     const ResolvedPrecision& precision, const SupportsFunction& supports) {
   std::string declined;
+  const bool raises = std::find(forms.begin(), forms.end(), PrecisionForm::kF32) != forms.end();
   for (const PrecisionForm form : forms) {
     std::optional<NodeForm> made = node_in(node, form, precision.mode->low);
+    // Where the form behind it would raise low operands, f32 sums of them come first.
+    if (!made && form == PrecisionForm::kWide && raises)
+      made = widened(node, precision.mode->low.value());
     if (!made) continue;
     const Support support =
         form == PrecisionForm::kGraph ? supports(node) : supports_form(node, *made, supports);
@@ -45,6 +50,11 @@ FormChoice first_of(const Node& node, const std::vector<PrecisionForm>& forms,
                           (declined.empty() ? "none is for its dtypes" : declined),
                .fix = "choose another precision mode, or another device",
                .site = node.site()});
+}
+
+bool may_have_inputs(const OpDef& op, size_t count) {
+  const size_t named = op.input_names.size();
+  return count + op.optional_inputs >= named && (op.variadic || count <= named);
 }
 
 }  // namespace
@@ -70,14 +80,34 @@ bool keeps_as_composite(const Node& node, const ResolvedPrecision& precision) {
   return *entry->mix == MixClass::kBlack || (entry->follows && node.has(kReduction));
 }
 
+const DtypeRule* rule_for(const Node& node, const ResolvedPrecision& precision) {
+  if (!precision.mode->low) return nullptr;
+  const DtypeRule* rule = precision.dtypes.find(node);
+  const auto by_op = precision.dtypes.by_op.find(node.op_name());
+  if (by_op == precision.dtypes.by_op.end() || rule != &by_op->second) return rule;
+  const bool other_inputs = rule->inputs.size() != node.inputs().size() &&
+                            may_have_inputs(node.op(), rule->inputs.size());
+  const bool other_outputs = rule->outputs.size() != node.types().size() && node.types().size() > 1;
+  return other_inputs || other_outputs ? nullptr : rule;
+}
+
+const OpDef* kept_composite_of(const Node& node) {
+  const std::string* op = scoped_attribute(node, kKeptCompositeAttribute);
+  return op == nullptr ? nullptr : node.op().table->find(*op);
+}
+
 FormChoice choose_form(const Node& node, const ResolvedPrecision& precision,
                        const SupportsFunction& supports, bool operands_are_low) {
   const auto kept = [&](const std::string& rule) {
     return FormChoice{*node_in(node, PrecisionForm::kGraph, precision.mode->low), rule};
   };
   if (keeps_dtype(node)) return kept(std::string("attribute ") + kPrecisionAttribute + ": keep");
-  const DtypeRule* rule = precision.mode->low ? precision.dtypes.find(node) : nullptr;
+  const DtypeRule* rule = rule_for(node, precision);
   if (rule != nullptr) return customised(node, *rule, supports);
+  if (const OpDef* composite = kept_composite_of(node)) {
+    return kept("part of " + composite->name + ", " +
+                name_of(precision.mix_list.class_of(*composite)) + ": keep");
+  }
   const PrecisionEntry* entry = entry_of(node, precision);
   if (entry == nullptr) return kept("no rule: keep");
   if (!entry->follows || operands_are_low)

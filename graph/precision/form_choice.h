@@ -21,6 +21,15 @@ const PrecisionEntry* entry_of(const Node& node, const ResolvedPrecision& precis
 // parts would follow their operands one by one, where the mix list has it compute in f32, or where
 // it combines elements, which a composition does in f32 also of low operands.
 bool keeps_as_composite(const Node& node, const ResolvedPrecision& precision);
+// The scoped attribute that decompose() gives the parts of such a node; its value is the node's op.
+inline constexpr const char* kKeptCompositeAttribute = "kept_composite";
+// Returns the op that a node is a part of and keeps its dtypes with; null where it is none.
+const OpDef* kept_composite_of(const Node& node);
+
+// Returns the rule of customised dtypes for a node; null where there is none or the mode reads
+// none. A rule by op whose number of dtypes only other nodes of the op have is not for this one: a
+// concat of two values has no rule of one of three.
+const DtypeRule* rule_for(const Node& node, const ResolvedPrecision& precision);
 
 struct FormChoice {
   NodeForm form;

@@ -62,18 +62,23 @@ class Reader {
     for (const std::string& name : document.keys()) {
       const JsonView entry = document[name];
       entry.require_only({"precision_reduce"});
-      const JsonView reduce = entry["precision_reduce"];
-      reduce.require_only({"flag"});
-      const JsonView flag = reduce["flag"];
-      if (flag.text() != "true" && flag.text() != "false")
-        throw flag.error("\"true\" or \"false\"");
-      if (known(name, entry.where()))
-        change(name, flag.text() == "true" ? MixClass::kWhite : MixClass::kBlack);
+      const MixClass mix = class_in(entry);
+      if (known(name, entry.where())) change(name, mix);
     }
     return std::move(list_);
   }
 
  private:
+  // An entry that says nothing of it is of a gray op, as an op without an entry is.
+  static MixClass class_in(const JsonView& entry) {
+    const auto reduce = entry.find("precision_reduce");
+    if (!reduce) return MixClass::kGray;
+    reduce->require_only({"flag"});
+    const JsonView flag = (*reduce)["flag"];
+    if (flag.text() != "true" && flag.text() != "false") throw flag.error("\"true\" or \"false\"");
+    return flag.text() == "true" ? MixClass::kWhite : MixClass::kBlack;
+  }
+
   using Places = std::map<std::string, std::string>;  // from op to where it stands in the file
   struct Moves {
     Places added, removed;
@@ -160,11 +165,10 @@ MixList parse_mix_list(const std::string& text, const std::string& source, const
   const Json document = parse_without_comments(text, source);
   const JsonView view(document, source);
   const std::vector<std::string> keys = view.keys();
-  const bool whole =
-      !keys.empty() && std::all_of(keys.begin(), keys.end(), [&](const std::string& key) {
-        const Json& entry = document[key];
-        return entry.is_object() && entry.contains("precision_reduce");
-      });
+  const bool whole = std::any_of(keys.begin(), keys.end(), [&](const std::string& key) {
+    const Json& entry = document[key];
+    return entry.is_object() && entry.contains("precision_reduce");
+  });
   Reader reader(ops, warnings);
   return whole ? reader.whole(view) : reader.moves(view);
 }

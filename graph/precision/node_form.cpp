@@ -62,8 +62,10 @@ Error no_fit(const Node& node, const DtypeRule& rule, const std::string& expecte
 void require_fit(const Node& node, const DtypeRule& rule, const char* what,
                  const std::vector<DType>& own, const std::vector<DType>& wanted) {
   if (own.size() != wanted.size()) {
-    throw no_fit(node, rule, std::to_string(own.size()) + " of its " + what + "s",
-                 std::to_string(wanted.size()));
+    const std::string expected = own.size() == 1
+                                     ? std::string("1 dtype, that of its ") + what
+                                     : std::to_string(own.size()) + " dtypes, one for each " + what;
+    throw no_fit(node, rule, expected, std::to_string(wanted.size()));
   }
   for (size_t i = 0; i < own.size(); ++i) {
     if (own[i] == wanted[i] || (is_scaled_float(own[i]) && is_scaled_float(wanted[i]))) continue;
@@ -111,6 +113,13 @@ std::optional<NodeForm> node_in(const Node& node, PrecisionForm form, std::optio
   while (const auto refused = refused_operand(node, made))
     made.inputs[*refused] = node.input(*refused).dtype();
   return made;
+}
+
+std::optional<NodeForm> widened(const Node& node, DType low) {
+  const auto is_low = [&](const Value& v) { return v.dtype() == low; };
+  if (!can_be_wide(node) || std::none_of(node.inputs().begin(), node.inputs().end(), is_low))
+    return std::nullopt;
+  return NodeForm{dtypes_of(node.inputs()), with_wide(node, true), node.shared_label()};
 }
 
 NodeForm node_by(const Node& node, const DtypeRule& rule) {

@@ -26,6 +26,9 @@ bool has_scaled_float(const Node& node);
 // Returns the node in a form; nothing where the form is not for it: it has no operand that would
 // change, or is a product that cannot keep f32 sums. REQUIRES `low` for kWide and kLow.
 std::optional<NodeForm> node_in(const Node& node, PrecisionForm form, std::optional<DType> low);
+// Returns a product of operands that are low already, with f32 sums and results; nothing for other
+// nodes.
+std::optional<NodeForm> widened(const Node& node, DType low);
 // Returns the node as a rule of customised dtypes wants it. Throws Error where the rule has another
 // number of dtypes than the node, or changes what is no f32, f16 or bf16.
 NodeForm node_by(const Node& node, const DtypeRule& rule);

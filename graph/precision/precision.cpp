@@ -82,10 +82,11 @@ ResolvedPrecision resolve(const Precision& precision, const Backend& backend,
     }
   }
   if (!precision.mix_list.changed.empty() && !mode.mixes) {
-    throw Error({.op = "mix list",
-                 .expected = "a mixed precision mode, such as allow_mix_precision_fp16",
-                 .got = mode.name + (resolved.is_default ? ", the device's default" : ""),
-                 .kind = ErrorKind::kInvalidArgument});
+    throw Error(
+        {.op = "mix list",
+         .expected = "a precision mode that goes by lists of ops, such as allow_mix_precision_fp16",
+         .got = mode.name + (resolved.is_default ? ", the device's default" : ""),
+         .kind = ErrorKind::kInvalidArgument});
   }
   resolved.mix_list = precision.mix_list;
   resolved.dtypes = precision.dtypes;

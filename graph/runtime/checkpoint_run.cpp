@@ -12,31 +12,14 @@
 #include "keel/graph/runtime/checkpoint_files.h"
 #include "keel/graph/runtime/next_multiple.h"
 #include "keel/graph/runtime/safetensors.h"
+#include "keel/graph/runtime/train_options_check.h"
 
 namespace keel {
 namespace {
 
 [[noreturn]] void complain(const char* argument, const std::string& expected,
                            const std::string& got, CallSite site) {
-  throw Error({.op = "fit",
-               .argument = std::string("checkpoint.") + argument,
-               .expected = expected,
-               .got = got,
-               .site = site,
-               .kind = ErrorKind::kInvalidArgument});
-}
-
-void check(const CheckpointOptions& options, bool validates, CallSite site) {
-  if (options.folder.empty()) complain("folder", "a folder", "none", site);
-  if (options.every_n_steps < 0)
-    complain("every_n_steps", "at least 0", std::to_string(options.every_n_steps), site);
-  if (!(options.every_seconds >= 0) || !std::isfinite(options.every_seconds)) {
-    complain("every_seconds", "a number that is not negative",
-             std::to_string(options.every_seconds), site);
-  }
-  if (options.keep < 0) complain("keep", "at least 0", std::to_string(options.keep), site);
-  if (options.keep_best && !validates)
-    complain("keep_best", "a validation that says what is the best", "none", site);
+  complain_of_fit(std::string("checkpoint.") + argument, expected, got, site);
 }
 
 // Says whether there is a file to go on from.
@@ -76,11 +59,24 @@ void warn_of_no_checkpoint(int64_t step, const char* reason) noexcept {
 
 }  // namespace
 
+void check_checkpoint_options(const CheckpointOptions& options, bool validates, CallSite site) {
+  if (options.folder.empty()) complain("folder", "a folder", "none", site);
+  if (options.every_n_steps < 0)
+    complain("every_n_steps", "at least 0", std::to_string(options.every_n_steps), site);
+  if (!(options.every_seconds >= 0) || !std::isfinite(options.every_seconds)) {
+    complain("every_seconds", "a number that is not negative",
+             std::to_string(options.every_seconds), site);
+  }
+  if (options.keep < 0) complain("keep", "at least 0", std::to_string(options.keep), site);
+  if (options.keep_best && !validates)
+    complain("keep_best", "a validation that says what is the best", "none", site);
+}
+
 CheckpointRun::CheckpointRun(const std::optional<CheckpointOptions>& options, bool validates,
                              Copy copy, Group* group, CheckpointReport& report, CallSite site)
     : copy_(std::move(copy)), group_(group), report_(report), site_(site) {
   if (!options) return;
-  check(*options, validates, site);
+  check_checkpoint_options(*options, validates, site);
   options_ = &*options;
 }
 

@@ -24,6 +24,9 @@
 
 namespace keel {
 
+// Throws Error (kInvalidArgument) for wrong options. `validates`: the training measures itself.
+void check_checkpoint_options(const CheckpointOptions& options, bool validates, CallSite site);
+
 class CheckpointRun {
  public:
   using Copy = std::function<SavedStates()>;

@@ -19,6 +19,7 @@
 #include "keel/core/base/log.h"
 #include "keel/graph/ir/label.h"
 #include "keel/graph/runtime/summary_file.h"
+#include "keel/graph/runtime/train_options_check.h"
 
 namespace keel {
 namespace {
@@ -225,12 +226,7 @@ class NamedHookRun {
 
   [[noreturn]] void complain(const std::string& argument, const std::string& expected,
                              const std::string& got) const {
-    throw Error({.op = "fit",
-                 .argument = argument,
-                 .expected = expected,
-                 .got = got,
-                 .site = site_,
-                 .kind = ErrorKind::kInvalidArgument});
+    complain_of_fit(argument, expected, got, site_);
   }
 
   TrainOptions options_;

@@ -130,8 +130,21 @@ decltype(auto) at_site(CallSite site, Call call) {
 
 namespace {
 
-// Logs what a user may look for in the log once a loop is compiled.
-void tell(const CompileReport& report, const Device& device, bool data_sink) {
+// Returns what a warning of a rule without effect is about: the rule, by its line. What else the
+// warning says is of one program. Other warnings are about what they say.
+std::string subject_of(const std::string& warning, const DtypeOverrides& dtypes) {
+  for (const auto* rules : {&dtypes.by_name, &dtypes.by_op}) {
+    for (const auto& [name, rule] : *rules) {
+      if (warning.starts_with(rule.where + ": ")) return rule.where;
+    }
+  }
+  return warning;
+}
+
+// Logs what a user may look for in the log once a loop is compiled. Warnings of rules that are in
+// `told` already are left out; the others are added to it.
+void tell(const CompileReport& report, const Device& device, const SessionOptions& options,
+          std::set<std::string>& told) {
   if (log_enabled(LogLevel::kInfo)) {
     for (const PrecisionDecision& decision : report.precision.decisions)
       log_info("precision " + report.precision.mode + ": " + to_string(decision));
@@ -141,14 +154,16 @@ void tell(const CompileReport& report, const Device& device, bool data_sink) {
   }
   if (report.loop.kind == LoopKind::kDevice && report.placement.host_tasks > 0)
     log_info("loop on " + device.name() + ": " + sunk_with_host_tasks(report.placement));
-  for (const std::string& unused : report.precision.unused) log_warn(unused);
+  for (const std::string& unused : report.precision.unused) {
+    if (told.insert(subject_of(unused, options.precision.dtypes)).second) log_warn(unused);
+  }
   if (report.loop.kind != LoopKind::kHost) return;
   const std::string line = "loop on " + device.name() +
                            ": driven by the host, a launch and a synchronisation for each step, "
                            "because " +
                            report.loop.reason + " (" + to_string(report.loop.site) + ")";
   // Whoever switches data_sink off asks for that.
-  if (data_sink)
+  if (options.data_sink)
     log_warn(line);
   else
     log_info(line);
@@ -242,7 +257,7 @@ std::shared_ptr<Executable> SessionState::executable(ProgramKey key, CallSite si
     auto made = std::make_shared<Executable>(std::move(key), compile(device, std::move(request)),
                                              device, store);
     cache.add(made);
-    tell(made->report(), device, options.data_sink);
+    tell(made->report(), device, options, told);
     return made;
   } catch (const Error& error) {
     throw error.with_site(site);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include "keel/graph/control/step_boundary.h"
@@ -44,6 +45,8 @@ struct SessionState {
   std::mutex call_lock;
   const char* call = nullptr;
   const LoopAgreement* party = nullptr;
+
+  std::set<std::string> told;  // warnings of rules without effect: once, not for each program
 };
 
 // Returns the step that the options ask for, or that the graph describes where they name none.

@@ -7,7 +7,6 @@
 #include <span>
 #include <utility>
 
-#include "keel/core/base/checked.h"
 #include "keel/core/base/log.h"
 #include "keel/core/group/group.h"
 #include "keel/graph/ir/emit.h"
@@ -242,18 +241,21 @@ TrainReport Trainer::fit(const TrainOptions& given, CallSite site) {
   std::unique_ptr<CheckpointRun> checkpoints;
   int64_t start = 0;
   try {
-    check_train_options(given, session_.loop_size(), site);
+    check_train_options(given, {session_.loop_size(), session_.step(), agreement_ != nullptr},
+                        site);
+    check_dump(given.dump, site);
+    if (given.checkpoint)
+      check_checkpoint_options(*given.checkpoint, given.validation.has_value(), site);
+    ValidationRun validation(
+        given.validation, given.steps_per_epoch, [&] { return place_of(cursor_, fast_); }, site);
+    // Hooks come behind what looks at the options, as a summary makes its file.
     if (with_hooks) *with_hooks = with_named_hooks(given, metrics_, session_.step(), ends, site);
-    check_dump(options.dump, site);
     checkpoints = std::make_unique<CheckpointRun>(
         options.checkpoint, options.validation.has_value(),
         [&] { return copy_of_states(options, site); }, options.group.get(), report.checkpoint,
         site);
-    ValidationRun validation(
-        options.validation, options.steps_per_epoch, [&] { return place_of(cursor_, fast_); },
-        site);
     if (options.loop_size) session_.loop_size().set(*options.loop_size, kLoopSizeOption);
-    session_.loop_size().use();  // a wrong environment variable is reported before anything is done
+    session_.loop_size().use();
     applied_before = session_.updates_applied();
     // A feeder that was stopped since goes on where this training is.
     if (options.resume_from || feeder_->queue() == nullptr)
@@ -278,7 +280,7 @@ TrainReport Trainer::fit(const TrainOptions& given, CallSite site) {
     }
     for (const auto& end : ends) end();
   } catch (...) {
-    tell_failure(options);
+    tell_failure(given);
     if (report.steps > 0) checkpoints->finish_failed(start + report.steps + steps_of_hooks_);
     note_checkpoints(report);
     running_ = nullptr;
@@ -297,19 +299,13 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
                     CheckpointRun& checkpoints, TrainReport& report) {
   const int64_t start = session_.step();
   int64_t step = start;
-  const int64_t wanted = options.steps
-                             ? checked_add(step, *options.steps, "steps")
-                             : checked_mul(*options.epochs, options.steps_per_epoch, "steps");
+  const int64_t wanted =
+      options.steps ? step + *options.steps : *options.epochs * options.steps_per_epoch;
   const int64_t target = std::min(wanted, std::max(step, options.last_step.value_or(wanted)));
   std::optional<LoopTuner> tuner = options.loop_tuner;
   SessionState& session = session_.state("fit", site);
   // A stop before the end moves no bit of what comes before it.
   const int64_t last_fast = end_of_fast_phase(start, wanted);
-  if (options.group != nullptr && options.group->size() > 1 && agreement_ == nullptr)
-    complain_of_fit("group", "a step with an agreement of the group (SinkOptions::agreement)",
-                    "one without", site);
-  if (options.check_numerics != NumericsMode::kOff && agreement_ != nullptr)
-    complain_of_fit("check_numerics", "off in a training with an agreement", "on", site);
   StepDump dump(options.dump,
                 ops_to_dump(options.dump, session, fast_ != nullptr,
                             [&](bool fast) -> Loop& { return unfused(fast, site); }),

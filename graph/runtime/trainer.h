@@ -98,7 +98,7 @@ inline constexpr size_t kMostFindings = 100;
 
 struct TrainReport {
   int64_t steps = 0;            // of this fit
-  int64_t updates_applied = 0;  // by them: fewer where apply_if skipped some
+  int64_t updates_applied = 0;  // by them and by steps of hooks: fewer where apply_if skipped some
   int64_t epochs = 0;           // ends of epochs among them
   int64_t launches = 0;
   int64_t loop_size = 0;             // in force at the end; what the tuner chose, or was at
@@ -176,7 +176,8 @@ class KEEL_API Trainer {
 
   // Trains. Throws Error (kInvalidArgument) for options that are wrong or contradict each other,
   // and Error where a fit() of this trainer is under way, be it that its hook calls this one: then
-  // nothing has changed; and what the launches and the hooks throw.
+  // nothing has changed, but that a wrong hook leaves the files of SummaryHooks before it, and a
+  // wrong resume_from the loop size; and what the launches and the hooks throw.
   TrainReport fit(const TrainOptions& options, CallSite site = CallSite::here());
 
   // All states and the place in the data behind the last step, as one safetensors file: `metadata`,

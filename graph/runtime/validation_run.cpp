@@ -7,18 +7,14 @@
 #include "keel/core/base/printable.h"
 #include "keel/graph/runtime/next_multiple.h"
 #include "keel/graph/runtime/session_state.h"
+#include "keel/graph/runtime/train_options_check.h"
 
 namespace keel {
 namespace {
 
 [[noreturn]] void complain(const char* argument, const std::string& expected,
                            const std::string& got, CallSite site) {
-  throw Error({.op = "fit",
-               .argument = std::string("validation.") + argument,
-               .expected = expected,
-               .got = got,
-               .site = site,
-               .kind = ErrorKind::kInvalidArgument});
+  complain_of_fit(std::string("validation.") + argument, expected, got, site);
 }
 
 // A NaN is never the best: nothing would ever be better than one.

@@ -48,8 +48,8 @@ void check(const ExponentialLossScale& rule, CallSite site) {
           static_cast<double>(rule.decr_every_n_nan_or_inf));
   require(rule.incr_ratio >= 1 && rule.incr_ratio <= kMostScale, "incr_ratio", kScales,
           rule.incr_ratio);
-  require(rule.decr_ratio > 0 && rule.decr_ratio < 1, "decr_ratio", "between 0 and 1",
-          rule.decr_ratio);
+  require(rule.decr_ratio > 0 && static_cast<float>(rule.decr_ratio) < 1, "decr_ratio",
+          "between 0 and 1, and less than 1 as f32", rule.decr_ratio);
 }
 
 }  // namespace

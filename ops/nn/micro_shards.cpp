@@ -1,22 +1,38 @@
 #include "keel/ops/nn/micro_shards.h"
 
-#include <cstddef>
+#include <algorithm>
+#include <string>
 #include <utility>
 
-#include "keel/ops/gather.h"
 #include "keel/ops/nn/computed_from.h"
-#include "keel/ops/shape.h"
+#include "keel/ops/slice.h"
 
 namespace keel {
 namespace {
 
-// The first of the equal parts of an input's rows.
-Value first_part(const Value& input, int64_t parts, CallSite site) {
-  const Shape& whole = input.shape();
-  Shape split{parts, whole[0] < 0 ? -1 : whole[0] / parts};
-  for (size_t axis = 1; axis < whole.rank(); ++axis) split.push_back(whole[axis]);
-  return gather(reshape(Operand(input, site), split, site),
-                input.graph().constant(Tensor::scalar(int64_t{0}), site), 0, site);
+// Throws Error where the parts do not divide a number of rows that an input says. It may be no
+// batch where another input has other rows.
+void require_rows(const Values& inputs, int64_t parts, CallSite site) {
+  for (const Value& input : inputs) {
+    const int64_t rows = input.shape()[0];
+    if (rows <= 0 || rows % parts == 0) continue;
+    const bool alike = std::all_of(inputs.begin(), inputs.end(),
+                                   [&](const Value& other) { return other.shape()[0] == rows; });
+    throw Error({.op = "data_parallel",
+                 .argument = "input '" + name_of(input.node()) + "'",
+                 .expected = "rows that " + std::to_string(parts) + " micro-shards divide",
+                 .got = std::to_string(rows),
+                 .fix = std::string("give another batch, or another number of micro-shards") +
+                        (alike ? "" : "; make what is the same for all rows a state or a constant"),
+                 .site = site});
+  }
+}
+
+// As many rows of an input as each of its equal parts has, from all over it: what is computed from
+// them is computed from each part in their place. Of open rows that are no multiple it has too
+// many, which is refused when the step is compiled.
+Value rows_of_a_part(const Value& input, int64_t parts, CallSite site) {
+  return slice(Operand(input, site), {0}, {kToEnd}, {parts}, site);
 }
 
 // The loss computed from parts in place of the inputs. What was built for the rows of the whole
@@ -48,13 +64,16 @@ Value loss_from(Value loss, const std::vector<BatchPart>& batch, CallSite site) 
 LossOfPart loss_of_part(Value loss, int64_t parts, CallSite site) {
   Graph& graph = loss.graph();
   const std::vector<bool> under = nodes_under(loss);
-  LossOfPart result{loss, {}};
-  for (const Value& input : Values(graph.inputs())) {
+  Values inputs;
+  for (const Value& input : graph.inputs()) {
     const bool has_rows = input.shape().rank() > 0;
-    if (!has_rows || input.node_id() >= under.size() || !under[input.node_id()]) continue;
-    const Value part = parts == 1 ? input : first_part(input, parts, site);
-    result.batch.push_back({input, part});
+    if (has_rows && input.node_id() < under.size() && under[input.node_id()])
+      inputs.push_back(input);
   }
+  require_rows(inputs, parts, site);
+  LossOfPart result{loss, {}};
+  for (const Value& input : inputs)
+    result.batch.push_back({input, parts == 1 ? input : rows_of_a_part(input, parts, site)});
   if (parts > 1 && !result.batch.empty()) result.loss = loss_from(loss, result.batch, site);
   return result;
 }

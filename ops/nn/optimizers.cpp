@@ -163,10 +163,12 @@ void require_partition(const Value& loss, const std::vector<ParameterGroup>& gro
     for (const Value& parameter : groups[g].parameters) {
       const auto [at, fresh] = group_of.emplace(parameter, g);
       if (fresh) continue;
+      const bool here = at->second == g;
       throw Error({.op = "minimize",
                    .argument = group_title(g),
-                   .expected = "parameters that no other group has",
-                   .got = described(parameter) + ", which is in " + group_title(at->second),
+                   .expected = here ? "each parameter once" : "parameters that no other group has",
+                   .got = described(parameter) +
+                          (here ? " twice" : ", which is in " + group_title(at->second)),
                    .site = site});
     }
   }
@@ -250,6 +252,13 @@ void Optimizer::apply_in(Application& application, const Values& states,
     ParameterStep step(name_, states[i], gradients[i], rate, site, application.update,
                        *application.count);
     const Value next = rule_(step);
+    if (!next.valid()) {
+      throw Error({.op = name_,
+                   .argument = "rule",
+                   .expected = "the next value of " + described(states[i]),
+                   .got = described(next),
+                   .site = site});
+    }
     application.update.assignments.push_back({states[i], cast(next, states[i].dtype(), site)});
   }
 }

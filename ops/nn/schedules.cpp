@@ -65,12 +65,20 @@ Value ScheduleStep::updates() {
 }
 
 Value ScheduleStep::loss() const {
-  if (loss_.valid()) return cast(loss_, f32, site_);
+  if (!loss_.valid()) {
+    throw Error({.op = "learning rate",
+                 .argument = "schedule",
+                 .expected = "the loss, by which the schedule goes",
+                 .got = "an update without one",
+                 .fix = "use minimize(loss) or apply(states, gradients, loss)",
+                 .site = site_});
+  }
+  if (is_float(loss_.dtype()) && loss_.shape().rank() == 0) return cast(loss_, f32, site_);
   throw Error({.op = "learning rate",
-               .argument = "schedule",
-               .expected = "the loss, by which the schedule goes",
-               .got = "an update without one",
-               .fix = "use minimize(loss) or apply(states, gradients, loss)",
+               .argument = "loss",
+               .expected = "a float scalar, as the schedule goes by one number",
+               .got = to_string(loss_.type()),
+               .fix = "give the mean or the sum of the losses",
                .site = site_});
 }
 

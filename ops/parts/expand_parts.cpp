@@ -243,10 +243,32 @@ void require_equal_rows(const std::vector<BatchPart>& batch, int64_t parts, Call
   }
 }
 
+void require_whole_parts(const std::vector<BatchPart>& batch, int64_t parts, CallSite site) {
+  for (const BatchPart& pair : batch) {
+    const int64_t rows = pair.whole.shape()[0];
+    if (rows % parts != 0) {
+      throw Error({.op = "micro-shards",
+                   .argument = full_name(pair.whole.node()),
+                   .expected = "rows that " + std::to_string(parts) + " parts divide",
+                   .got = std::to_string(rows),
+                   .fix = "give another batch, or another number of micro-shards",
+                   .site = site});
+    }
+    if (rows == pair.part.shape()[0] * parts) continue;
+    throw Error({.op = "sum_of_parts",
+                 .argument = "part",
+                 .expected = "one of " + std::to_string(parts) + " parts of " +
+                             to_string(pair.whole.type()),
+                 .got = to_string(pair.part.type()),
+                 .site = site});
+  }
+}
+
 // Returns the sum of each value over the parts. REQUIRES known dimensions.
 Values expand_parts(Graph& graph, const Values& values, const std::vector<BatchPart>& batch,
                     const SumOfPartsOptions& options, CallSite site) {
   require_equal_rows(batch, options.parts, site);
+  require_whole_parts(batch, options.parts, site);
   const Between between(graph, values, batch);
   Expansion expansion(graph, options, site);
   for (const BatchPart& pair : batch) expansion.begin_with(pair);

@@ -114,6 +114,26 @@ TEST_CASE("a tensor with a number that f16 lacks keeps what it is added to in f3
   }
 }
 
+TEST_CASE("a guard that f16 rounds to 0 keeps what it guards in f32") {
+  for (const char* where : {"cpu", "npu"}) {
+    CAPTURE(std::string(where));
+    const auto got = run(
+        where, "allow_mix_precision_fp16", Tensor(f32, {2, 4}), [](const Value& x, const Value& w) {
+          const Value y = relu(matmul(x, w)), length = sqrt(sum(square(y)));
+          const Value small = x.graph().constant(Tensor::of<float>({4}, {1, 0, 1e-9f, -1e-9f}));
+          return Values{y / (y + 1e-8f), y / maximum(length, 1e-12f), log(y + 1e-10f),
+                        rsqrt(y + 1e-8f), y + small};
+        });
+    CHECK(got[0].at(0) == 0);
+    CHECK(got[1].at(0) == 0);
+    CHECK(got[2].at(0) == doctest::Approx(-23.02585));  // -10 ln 10
+    CHECK(got[3].at(0) == doctest::Approx(1e4));
+    CHECK(got[4].at(1) == 0);
+    CHECK(got[4].at(2) * 1e9 == doctest::Approx(1));
+    CHECK(got[4].at(3) * 1e9 == doctest::Approx(-1));
+  }
+}
+
 TEST_CASE("batch norm keeps its statistics finite under mixed modes") {
   for (const char* where : {"cpu", "npu"}) {
     CAPTURE(std::string(where));

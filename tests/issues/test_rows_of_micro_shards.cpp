@@ -1,6 +1,7 @@
 // Micro-shards cut every input that has a first axis: of one with other rows than the batch each
-// part got a piece, and the loss was another one in silence. Parts of one row did not compile, and
-// a loop over a batch of fixed size was refused in the words of the loop.
+// part got a piece, and the loss was another one in silence. Parts of one row did not compile, a
+// loop over a batch of fixed size was refused in the words of the loop, and rows that the parts do
+// not divide in those of a reshape that nobody wrote.
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -12,6 +13,7 @@
 #include "keel/ops/nn/data_parallel.h"
 #include "keel/ops/nn/nn.h"
 #include "keel/ops/ops.h"
+#include "keel/ops/sum_of_parts.h"
 
 #include "support/error_of.h"
 
@@ -48,6 +50,49 @@ TEST_CASE("an input with other rows than the batch is in no micro-shards") {
   CHECK(contains(refused, "x f32[4, 2] and scale f32[2]"));
   // One part is the batch: (1 + 9 + 25 + 49 + 100 (4 + 16 + 36 + 64)) / 8.
   CHECK(run(1)[0].at(0) == 1510.5);
+}
+
+TEST_CASE("a batch that micro-shards do not divide is named") {
+  const auto of_three = [](int64_t declared) {
+    Graph g;
+    const Value x = g.input("x", f32, {declared, 2}), w = g.state("w", ones({2}));
+    Session session(g, device("cpu"));
+    session.run(sharded(mean(square(x * w)), w, 2), {{x, Tensor(f32, {3, 2})}});
+  };
+  const std::string open = error_of([&] { of_three(-1); });
+  CAPTURE(open);
+  CHECK(contains(open, "micro-shards: x: expected rows that 2 parts divide, got 3"));
+  CHECK(contains(open, "test_rows_of_micro_shards.cpp"));
+  const std::string fixed = error_of([&] { of_three(3); });
+  CAPTURE(fixed);
+  CHECK(contains(fixed, "data_parallel: input 'x': expected rows that 2 micro-shards divide"));
+  CHECK_FALSE(contains(fixed, "a state or a constant"));
+}
+
+TEST_CASE("an input of a size that micro-shards do not divide may be no batch") {
+  Graph g;
+  const Value x = g.input("x", f32, {-1, 3}), scale = g.input("scale", f32, {3});
+  const Value w = g.state("w", ones({3}));
+  const std::string refused = error_of([&] { sharded(mean(square(x * scale * w)), w, 2); });
+  CAPTURE(refused);
+  CHECK(
+      contains(refused, "data_parallel: input 'scale': expected rows that 2 micro-shards divide"));
+  CHECK(contains(refused, "make what is the same for all rows a state or a constant"));
+}
+
+TEST_CASE("a part of other rows is told from rows that parts do not divide") {
+  Graph g;
+  const Value x = g.input("x", f32, {-1, 2}), part = slice(x, {0}, {1});
+  const Value total = sum_of_parts({sum(part)}, {{x, part}}, {.parts = 2})[0];
+  const auto run = [&](int64_t rows) {
+    Session session(g, device("cpu"));
+    return session.run(total, {{x, Tensor::full(f32, {rows, 2}, 1)}});
+  };
+  const std::string refused = error_of([&] { run(4); });
+  CAPTURE(refused);
+  CHECK(contains(refused, "part: expected one of 2 parts of f32[4, 2], got f32[1, 2]"));
+  CHECK(contains(error_of([&] { run(3); }), "micro-shards: x: expected rows that 2 parts divide"));
+  CHECK(run(2).at(0) == 4);
 }
 
 TEST_CASE("a micro-shard may be one row") {

@@ -18,8 +18,15 @@ struct PrecisionFlags {
   keel::Precision value;  // empty: the device's default
   std::string mix_list;   // the text of the file of --modify-mixlist; empty: none
   std::string dtypes;     // the same of --customize-dtypes
+  // Which of the three were given as flags.
+  bool mode_given = false, mix_list_given = false, dtypes_given = false;
 
-  // Returns the name of the mode on a device. Throws keel::Error where the device has not got it.
+  // Returns the flag that names the mode, "--precision"; empty where none does.
+  std::string mode_flag() const;
+  // Throws keel::Error, with the flags' names, where the device has not got the mode or the mode
+  // takes no mix list.
+  keel::ResolvedPrecision resolved_on(const keel::Backend& backend,
+                                      const keel::DeviceOptions* options = nullptr) const;
   std::string mode_on(const keel::Backend& backend,
                       const keel::DeviceOptions* options = nullptr) const;
   // The compiler refuses a step that updates states in a mode for inference; this does so before
@@ -39,6 +46,10 @@ PrecisionFlags read_precision(const CommandLine& line);
 std::map<std::string, std::string> saved_form(const PrecisionFlags& flags, const std::string& mode);
 using SavedEntry = std::function<std::optional<std::string>(const std::string& name)>;
 PrecisionFlags saved_precision(const SavedEntry& find, const std::string& source);
+// Returns what flags say: those about a mix list or customised dtypes leave the rest to the file; a
+// mode that was given stands without the file's list and rules.
+PrecisionFlags precision_over(const PrecisionFlags& flags, const SavedEntry& find,
+                              const std::string& source);
 
 }  // namespace keel_cli
 

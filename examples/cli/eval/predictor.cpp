@@ -169,12 +169,13 @@ Predictor::Predictor(const PredictorFlags& flags, const SavedModel& saved,
   saved.require_states(states);
   saved.require_finite("look at it with keel inspect, and take an older file");
   const PrecisionFlags precision = precision_of(flags.computing, saved);
-  session_.emplace(graph_, keel::device(flags.device, {}),
+  const keel::Device device = keel::device(flags.device, {});
+  precision_ = precision.mode_on(device.backend());
+  session_.emplace(graph_, device,
                    keel::SessionOptions{.disabled_passes = flags.disabled_passes,
                                         .precision = precision.value,
                                         .placement = placement_of(flags.computing, saved)});
   saved.warn_of_other_overflow(graph_, session_->device(), precision.value);
-  precision_ = precision.mode_on(session_->device().backend());
   averaged_ = saved.load_all(*session_, states).averaged > 0;
   origin_ = saved.path();
   if (const auto step = saved.find("step")) origin_ += ", step " + *step;

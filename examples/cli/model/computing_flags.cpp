@@ -14,14 +14,14 @@ void declare_computing_flags(CommandLine& line) {
 ComputingFlags read_computing_flags(const CommandLine& line) {
   ComputingFlags flags;
   if (line.has("placement")) flags.placement = read_placement(line);
-  if (has_precision_flag(line)) flags.precision = read_precision(line);
+  flags.precision = read_precision(line);
   return flags;
 }
 
 PrecisionFlags precision_of(const ComputingFlags& flags, const SavedModel& saved) {
-  if (flags.precision) return *flags.precision;
-  return saved_precision([&](const std::string& name) { return saved.find(name); },
-                         "--load: " + saved.path());
+  return precision_over(
+      flags.precision, [&](const std::string& name) { return saved.find(name); },
+      "--load: " + saved.path());
 }
 
 keel::PlacementPolicy placement_of(const ComputingFlags& flags, const SavedModel& saved) {

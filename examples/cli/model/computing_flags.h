@@ -15,7 +15,7 @@
 namespace keel_cli {
 
 struct ComputingFlags {
-  std::optional<PrecisionFlags> precision;         // else the file's
+  PrecisionFlags precision;                        // what no flag says is the file's
   std::optional<keel::PlacementPolicy> placement;  // else the file's
 };
 

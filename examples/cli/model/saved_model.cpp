@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 #include <keel/core/base/read_budget.h>
+#include <keel/graph/ir/skipped_steps.h>
 
 #include "cli/base/errors.h"
 #include "cli/base/flag_errors.h"
@@ -20,7 +21,6 @@ constexpr const char* kHeight = "image_height";
 constexpr const char* kWidth = "image_width";
 constexpr const char* kChannels = "image_channels";
 constexpr const char* kClasses = "classes";
-constexpr const char* kAverage = "/average";  // behind a state's name, as average_weights() has it
 // Far beyond any image, and far from where products of three of them overflow.
 constexpr int64_t kMostOfADimension = int64_t{1} << 20;
 
@@ -125,30 +125,40 @@ keel_examples::ImageFormat SavedModel::require_format(const keel_examples::Image
        .got = describe(given)});
 }
 
+std::optional<int64_t> SavedModel::count_of_updates(const std::string& name) const {
+  const auto count = file_.tensors.find(name);
+  if (count == file_.tensors.end()) return std::nullopt;
+  const keel::Type one{keel::i64, {}};
+  if (const keel::Type type = count->second.type(); type != one) {
+    throw keel::Error({.op = flag_,
+                       .argument = path_,
+                       .expected = "'" + name + "' as a count of updates, " + keel::to_string(one),
+                       .got = keel::to_string(type),
+                       .fix = "write the file without it: of another program's file it is not "
+                              "needed"});
+  }
+  return count->second.item<int64_t>();
+}
+
+// Goes by the state's own count of the steps that did not average it. Averages that are made
+// together have one, named for the first of them, and files may lack a count of 0: states without a
+// count are taken for averaged.
+bool SavedModel::never_averaged(const std::string& state) const {
+  const auto skipped = count_of_updates(std::string(keel::kSkippedStates) + state + kAverage);
+  return skipped && skipped == count_of_updates(keel::kStepState);
+}
+
 SavedModel::Usable SavedModel::usable(const keel::Values& states) const {
   Usable weights{.tensors = file_.tensors, .averaged = {}};
   // Before the first update averages are 0, and a training measures the weights themselves.
-  const auto updates = weights.tensors.find(keel::kUpdatesState);
-  const auto step = weights.tensors.find(keel::kStepState);
-  const auto applied = updates != weights.tensors.end() ? updates : step;
-  if (applied != weights.tensors.end()) {
-    const keel::Type one{keel::i64, {}};
-    if (const keel::Type type = applied->second.type(); type != one) {
-      throw keel::Error(
-          {.op = flag_,
-           .argument = path_,
-           .expected = "'" + applied->first + "' as a count of updates, " + keel::to_string(one),
-           .got = keel::to_string(type),
-           .fix = "write the file without it: of another program's file it is not "
-                  "needed"});
-    }
-    if (applied->second.item<int64_t>() == 0) return weights;
-  }
+  const std::optional<int64_t> updates = count_of_updates(keel::kUpdatesState);
+  if ((updates ? updates : count_of_updates(keel::kStepState)) == 0) return weights;
   std::set<std::string> names;
   for (const keel::Value& state : states) names.insert(keel::name_of(state.node()));
   for (const std::string& name : names) {
     const auto average = weights.tensors.find(name + kAverage);
     if (average == weights.tensors.end() || names.contains(average->first)) continue;
+    if (never_averaged(name)) continue;
     weights.tensors[name] = average->second;
     weights.tensors.erase(average);
     weights.averaged.insert(name);

@@ -18,6 +18,8 @@
 
 namespace keel_cli {
 
+inline constexpr const char* kAverage = "/average";  // behind a state's name: average_weights()
+
 // Reports which states were loaded from a file. Averages are loaded in place of the weights where
 // the file has them, since a training with --average measures itself by its averages.
 struct LoadedWeights {
@@ -46,7 +48,8 @@ class SavedModel {
   keel_examples::ImageFormat require_format(const keel_examples::ImageFormat& given,
                                             const std::string& data) const;
 
-  // The file's tensors with averages in the place of the states that have one.
+  // The file's tensors with averages in the place of the states that have one: none before the
+  // first update, and none of a state whose own count says that no step averaged it.
   struct Usable {
     std::map<std::string, keel::Tensor> tensors;
     std::set<std::string> averaged;
@@ -71,6 +74,8 @@ class SavedModel {
                          std::map<std::string, std::string>& metadata);
 
  private:
+  std::optional<int64_t> count_of_updates(const std::string& name) const;
+  bool never_averaged(const std::string& state) const;
   LoadedWeights load(keel::Session& session, const keel::Values& states,
                      const Usable& weights) const;
   void require_labelled(const std::string& model) const;

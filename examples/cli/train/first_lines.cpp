@@ -1,5 +1,6 @@
 #include "cli/train/first_lines.h"
 
+#include <algorithm>
 #include <string>
 
 #include <fmt/core.h>
@@ -38,6 +39,7 @@ class FirstLines {
     }
     say_what_judges();
     say_what_is_left_out();
+    warn_of_the_end_of_a_schedule();
   }
 
  private:
@@ -100,6 +102,24 @@ class FirstLines {
           "the last {} steps do not fill an update of --accumulate {} and change no weights", rest,
           flags_.update.accumulate));
     }
+  }
+
+  // Behind its end most schedules have a rate of 0, and the steps change no weights.
+  void warn_of_the_end_of_a_schedule() {
+    const auto scheduled = schedule_updates_of(flags_.update, start_.steps);
+    const int64_t batches = flags_.update.accumulate, done = start_.session.step() / batches;
+    if (!scheduled || std::max(*scheduled, done) >= start_.steps / batches) return;
+    const std::string of = flags_.resume ? " of " + flags_.resume->path() : "";
+    const int64_t last = *scheduled * batches;
+    const std::string end = done < *scheduled
+                                ? fmt::format("ends at step {} of {}", last, start_.steps)
+                                : fmt::format("ended at step {}", last);
+    notices_.warn(fmt::format(
+        "the schedule{} {}, and the rate stays at its end, which is 0 for cosine, linear and "
+        "polynomial: {}",
+        of, end,
+        flags_.resume ? "--init in place of --resume begins a new schedule"
+                      : "leave out --schedule-steps to spread it over all steps"));
   }
 
   const StartOfTraining& start_;

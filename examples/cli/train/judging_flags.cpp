@@ -63,7 +63,9 @@ JudgingFlags read_judging_flags(const CommandLine& line, const TaskKind& task) {
   const bool share = flags.larger_is_better();
   flags.target = line.number("stop-at", 0, share ? 1 : 1e300);
   flags.save_best = line.text("save-best").value_or("");
-  if (line.has("min-gain") && !flags.decides())
+  const bool keeps_best = flags.keep_best || !flags.save_best.empty();
+  // --stop-at goes by the value alone.
+  if (line.has("min-gain") && flags.patience == 0 && !keeps_best)
     refuse("--min-gain", "nothing goes by what is best",
            "add --patience, --save-best or --keep-best");
   if (line.has("metric") && !flags.decides()) {

@@ -1,6 +1,9 @@
 #include "cli/train/loss_scale_flag.h"
 
+#include <variant>
 #include <vector>
+
+#include <fmt/core.h>
 
 #include "cli/base/text_list.h"
 
@@ -8,6 +11,7 @@ namespace keel_cli {
 namespace {
 
 constexpr double kMostScale = 3.4e38;
+constexpr double kMostShrinking = 1 - 1e-7;  // nearer to 1 it would be 1 in f32
 constexpr size_t kMostNumbers = 5;
 
 keel::ExponentialLossScale exponential(const std::vector<std::string>& parts,
@@ -23,8 +27,20 @@ keel::ExponentialLossScale exponential(const std::vector<std::string>& parts,
   count(2, rule.incr_every_n_steps);
   count(3, rule.decr_every_n_nan_or_inf);
   number(4, rule.incr_ratio, 1, kMostScale);
-  number(5, rule.decr_ratio, 1e-30, 1 - 1e-9);
+  number(5, rule.decr_ratio, 1e-30, kMostShrinking);
   return rule;
+}
+
+keel::FixedLossScale fixed(const std::string& text, const std::string& word,
+                           const std::string& from) {
+  try {
+    return {.scale = keel::parse_number(text, from, 1, kMostScale)};
+  } catch (const keel::Error& error) {
+    keel::ErrorInfo info = error.info();
+    info.expected += ", none, or exponential[,INIT,INCR_EVERY,DECR_EVERY,INCR,DECR]";
+    info.fix = keel::did_you_mean(word, {kNoLossScale, kExponentialLossScale});
+    throw keel::Error(std::move(info));
+  }
 }
 
 }  // namespace
@@ -38,13 +54,31 @@ void declare_loss_scale_flag(CommandLine& line) {
 std::optional<keel::LossScale> parse_loss_scale(const std::string& text, const std::string& from) {
   if (text == kNoLossScale) return std::nullopt;
   const std::vector<std::string> parts = parts_of(text, ',');
-  if (parts[0] != kExponentialLossScale)
-    return keel::FixedLossScale{.scale = keel::parse_number(text, from, 1, kMostScale)};
+  if (parts[0] != kExponentialLossScale) return fixed(text, parts[0], from);
   if (parts.size() <= kMostNumbers + 1) return exponential(parts, from);
   throw keel::Error({.op = from,
                      .expected = "at most five numbers behind exponential",
                      .got = std::to_string(parts.size() - 1),
                      .kind = keel::ErrorKind::kInvalidArgument});
+}
+
+std::string plain_loss_scale(const std::string& text, const std::string& from) {
+  const std::optional<keel::LossScale> scale = parse_loss_scale(text, from);
+  if (!scale) return kNoLossScale;
+  if (const auto* fixed = std::get_if<keel::FixedLossScale>(&*scale))
+    return fmt::format("{}", fixed->scale);
+  const auto numbers = [](const keel::ExponentialLossScale& rule) {
+    return std::vector<std::string>{
+        fmt::format("{}", rule.init_loss_scale), std::to_string(rule.incr_every_n_steps),
+        std::to_string(rule.decr_every_n_nan_or_inf), fmt::format("{}", rule.incr_ratio),
+        fmt::format("{}", rule.decr_ratio)};
+  };
+  std::vector<std::string> own = numbers(std::get<keel::ExponentialLossScale>(*scale));
+  const std::vector<std::string> usual = numbers({});
+  while (!own.empty() && own.back() == usual[own.size() - 1]) own.pop_back();
+  std::string plain = kExponentialLossScale;
+  for (const std::string& number : own) plain += "," + number;
+  return plain;
 }
 
 }  // namespace keel_cli

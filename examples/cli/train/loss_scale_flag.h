@@ -20,6 +20,8 @@ void declare_loss_scale_flag(CommandLine& line);
 // good steps to a growth, bad steps to a shrinking, factor of growth, factor of shrinking. Nothing
 // for none. Throws keel::Error that begins with `from`.
 std::optional<keel::LossScale> parse_loss_scale(const std::string& text, const std::string& from);
+// The shortest text of the same rule: one text for each. Throws what parse_loss_scale throws.
+std::string plain_loss_scale(const std::string& text, const std::string& from);
 
 // The scale of a step and whether its update was skipped, as a training fetches and reports them.
 struct StepScale {

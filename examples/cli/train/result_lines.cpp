@@ -28,6 +28,15 @@ void print_judgement(const TrainFlags& flags, const TrainOutcome& outcome, Progr
                             report.kept_best ? "; its states are the ones at the end" : ""));
 }
 
+// Returns advice for where no gradient was finite; empty where the scale is as small as it can be.
+std::string how_to_begin_smaller(const TrainFlags& flags, const StepScale& scale) {
+  if (scale.scale <= 1) return "";
+  if (flags.resume) return "; --init in place of --resume takes another --loss-scale";
+  const bool moves = flags.update.loss_scale.starts_with(kExponentialLossScale);
+  return moves ? "; a --loss-scale that begins smaller may help"
+               : "; a smaller --loss-scale may help";
+}
+
 }  // namespace
 
 void print_result(const TrainFlags& flags, const TrainOutcome& outcome, const TrainTask& task,
@@ -85,6 +94,20 @@ void print_result(const TrainFlags& flags, const TrainOutcome& outcome, const Tr
                               keel::describe_float_status(report.float_status),
                               *report.float_status_step));
   }
+}
+
+void warn_if_all_were_skipped(const TrainFlags& flags, const TrainOutcome& outcome,
+                              Notices& notices) {
+  if (!outcome.scale || outcome.report.updates_applied > 0 || outcome.scale->skipped_steps == 0)
+    return;
+  // With --accumulate there are fewer updates than steps.
+  const int64_t updates = outcome.scale->skipped_steps;
+  const std::string skipped = updates == 1 ? "the only one was skipped, as its"
+                                           : fmt::format("all {} were skipped, as their", updates);
+  notices.warn(
+      fmt::format("no update was applied: {} gradients were not finite, and the loss scale is {:g} "
+                  "at the end{}",
+                  skipped, outcome.scale->scale, how_to_begin_smaller(flags, *outcome.scale)));
 }
 
 }  // namespace keel_cli

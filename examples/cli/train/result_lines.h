@@ -4,6 +4,7 @@
 #define KEEL_EXAMPLES_CLI_TRAIN_RESULT_LINES_H
 
 #include "cli/model/task.h"
+#include "cli/train/notices.h"
 #include "cli/train/progress.h"
 #include "cli/train/summary.h"
 
@@ -11,6 +12,9 @@ namespace keel_cli {
 
 void print_result(const TrainFlags& flags, const TrainOutcome& outcome, const TrainTask& task,
                   Progress& progress);
+// Warns of a training that has skipped all its updates: its weights are those it began with.
+void warn_if_all_were_skipped(const TrainFlags& flags, const TrainOutcome& outcome,
+                              Notices& notices);
 
 }  // namespace keel_cli
 

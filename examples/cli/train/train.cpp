@@ -140,7 +140,6 @@ class TrainRun {
     print_first_lines(start_of(session), progress, notices_);
     if (!forgotten.empty() && flags_.judging.decides()) warn_of_a_forgotten_best(forgotten);
     print_what_metrics_lack(metrics, session.step(), progress);
-    if (flags_.resume) warn_of_an_ended_schedule(session.step());
     progress.line("feed: " + feed.kind + (feed.why.empty() ? "" : " (" + feed.why + ")"));
     for (const std::string& warning : flags_.profile.options.warnings) notices_.warn(warning);
     profile_->begin(trainer);
@@ -278,16 +277,6 @@ class TrainRun {
     }
   }
 
-  void warn_of_an_ended_schedule(int64_t step) {
-    const auto scheduled = schedule_steps_of(flags_.update, total_steps_);
-    if (!scheduled || step < *scheduled) return;
-    notices_.warn(
-        fmt::format("the schedule of {} ended at step {}, and the rate stays at its end, which is "
-                    "0 for cosine, linear and polynomial: --init in place of --resume begins "
-                    "a new schedule",
-                    flags_.resume->path(), *scheduled));
-  }
-
   std::optional<keel::AcceleratedTraining> accelerated() const {
     if (!flags_.accelerate) return std::nullopt;
     return keel::AcceleratedTraining{
@@ -325,8 +314,16 @@ class TrainRun {
   // Makes evaluation and the picture use the averages of the weights; the loss that is trained on
   // stays as it is.
   void average_weights() {
-    model_.measured.output = keel::with_averaged_weights(model_.measured.output);
-    if (model_.made.valid()) model_.made = keel::with_averaged_weights(model_.made);
+    // Weights that --freeze keeps have no averages.
+    const auto averaged = [&](const keel::Value& value) {
+      const keel::Values weights = keel::trainable_states(value);
+      const bool any = std::any_of(weights.begin(), weights.end(), [&](const keel::Value& w) {
+        return graph_.find_state(keel::name_of(w.node()) + kAverage).valid();
+      });
+      return any ? keel::with_averaged_weights(value) : value;
+    };
+    model_.measured.output = averaged(model_.measured.output);
+    if (model_.made.valid()) model_.made = averaged(model_.made);
   }
 
   void check_resume(const SavedRun& saved) const {
@@ -409,11 +406,14 @@ class TrainRun {
   }
 
   void fail_on_nan(int64_t step) {
+    const keel::TrainReport& report = outcome_.report;
+    const std::string kept =
+        report.kept_best ? fmt::format("best, step {}", report.best->step) : "step before";
     notices_.report(keel::Error(
         {.op = "--fail-on-nan",
          .message = fmt::format("step {}: the loss or a gradient is infinite or NaN, and the "
-                                "weights are those of the step before",
-                                step),
+                                "weights are those of the {}",
+                                step, kept),
          .fix = flags_.own_update()
                     ? "look at the step's data, or train by --optimizer NAME --lr RATE"
                     : "take a smaller --lr, or look at the step's data"}));
@@ -462,9 +462,9 @@ class TrainRun {
   void conclude(keel::Trainer& trainer, Judge& judge, Progress& progress) {
     keel::Session& session = trainer.session();
     notices_.attempt([&] { outcome_.non_finite_state = non_finite_state(session); });
-    if (outcome_.non_finite_state && !outcome_.first_non_finite_step) {
+    if (outcome_.non_finite_state && !outcome_.first_non_finite_step)
       notices_.warn(fmt::format("step {}: {}", session.step(), *outcome_.non_finite_state));
-    }
+    warn_if_all_were_skipped(flags_, outcome_, notices_);
     warn_of_a_best_elsewhere();
     if (group_) {
       keel::require_equal_states(session, *group_);

@@ -110,12 +110,13 @@ void read_saved_precision(const CommandLine& line, TrainFlags& flags) {
   const SavedRun& saved = *flags.resume;
   const PrecisionFlags own = saved_precision(
       [&](const std::string& name) { return saved.find(name); }, "--resume: " + saved.path());
+  constexpr const char* kFix = "drop the flag, or train from the beginning";
   const auto require = [&](const char* flag, const std::string& expected, const std::string& got) {
     if (!line.has(flag) || expected == got) return;
     throw keel::Error({.op = std::string("--") + flag,
                        .expected = expected + ", as " + saved.path() + " was trained with",
                        .got = got,
-                       .fix = "drop the flag, or train from the beginning"});
+                       .fix = kFix});
   };
   const std::string mode = saved.at("precision");
   require("precision", mode, flags.precision.value.name);
@@ -123,8 +124,11 @@ void read_saved_precision(const CommandLine& line, TrainFlags& flags) {
   require("precision-mode-v2", mode, flags.precision.value.mode_v2);
   const auto require_text = [&](const char* flag, const std::string& saved_text,
                                 const std::string& text) {
-    if (saved_text != text)
-      require(flag, saved_text.empty() ? "no such file" : "the same file", "another one");
+    if (!line.has(flag) || saved_text == text) return;
+    if (!saved_text.empty()) require(flag, "the same file", "another one");
+    throw keel::Error({.op = std::string("--") + flag,
+                       .message = saved.path() + " was trained without such a file",
+                       .fix = kFix});
   };
   require_text("modify-mixlist", own.mix_list, flags.precision.mix_list);
   require_text("customize-dtypes", own.dtypes, flags.precision.dtypes);
@@ -147,6 +151,25 @@ void read_accelerate(const CommandLine& line, TrainFlags& flags) {
                      .message = "is about a training that is accelerated until a loss",
                      .fix = "add --accelerate-train-mode 'fast|loss', or drop it",
                      .kind = keel::ErrorKind::kInvalidArgument});
+}
+
+// The trainer refuses such a precision, too, and calls the flags by the library's words for them.
+void require_fast_phase(const TrainFlags& flags, const keel::DeviceOptions* options) {
+  constexpr const char* kFlag = "--accelerate-train-mode";
+  constexpr const char* kOwnWord = "accelerate_train_mode";
+  const auto require = [&] {
+    try {
+      keel::fast_precision(*flags.accelerate, flags.precision.value, keel::backend(flags.backend),
+                           options);
+    } catch (const keel::Error& error) {
+      keel::ErrorInfo info = error.info();
+      const std::string flag = flags.precision.mode_flag();
+      if (info.op != kOwnWord || flag.empty()) throw;
+      info.argument = flag;
+      throw keel::Error(std::move(info));
+    }
+  };
+  in_flag(kFlag, require, kOwnWord);
 }
 
 // The compiler passes that were off for the training of a saved file.
@@ -495,10 +518,7 @@ TrainFlags read_train_flags(const CommandLine& line, const keel::Group& group) {
   const auto options = device_options(flags);
   flags.precision.require_for_training(keel::backend(flags.backend), options.get());
   flags.precision_mode = flags.precision.mode_on(keel::backend(flags.backend), options.get());
-  if (flags.accelerate) {
-    keel::fast_precision(*flags.accelerate, flags.precision.value, keel::backend(flags.backend),
-                         options.get());
-  }
+  if (flags.accelerate) require_fast_phase(flags, options.get());
   flags.dump = read_dump_flags(line);
   flags.dump.model_name = flags.task->name;
   in_dump_flags(

@@ -1,4 +1,4 @@
-// TrainOptions: the flags and the environment of `keel train`, checked as far as is possible before
+// TrainFlags: the flags and the environment of `keel train`, checked as far as is possible before
 // data are read.
 #ifndef KEEL_EXAMPLES_CLI_TRAIN_TRAIN_OPTIONS_H
 #define KEEL_EXAMPLES_CLI_TRAIN_TRAIN_OPTIONS_H

@@ -126,7 +126,7 @@ void declare_update_flags(CommandLine& line) {
       "fail-on-nan", "",
       "end with an error behind the first step whose loss or gradients are infinite or NaN (its "
       "loss alone where the loss is scaled: such gradients skip a step), with the states of the "
-      "step before");
+      "step before, or beside --keep-best with those of the best");
   line.add("freeze", "PATTERN",
            "weights that stay as they are, by name: 'conv*', '@(conv|norm)*', '!(head*)'");
   line.add("average", "DECAY", "evaluate exponentially averaged weights: 0.99, 0.999 ...");
@@ -165,12 +165,8 @@ UpdateFlags read_update_flags(const CommandLine& line, const std::optional<Saved
   flags.clip_norm = reader.number("clip-norm", 1e-30, kMostNorm);
   flags.clip_value = reader.number("clip-value", 1e-30, kMostNorm);
   flags.average = reader.number("average", 0, 1 - 1e-9);
-  const auto checked = [](const std::string& text, const std::string& from) {
-    parse_loss_scale(text, from);
-    return text;
-  };
-  flags.loss_scale =
-      reader.text("loss-scale", checked, resume ? std::string(kNoLossScale) : usual.loss_scale);
+  flags.loss_scale = reader.text("loss-scale", plain_loss_scale,
+                                 resume ? std::string(kNoLossScale) : usual.loss_scale);
   flags.freeze = reader.text(
       "freeze", [](const std::string& text, const std::string&) { return text; }, "");
   flags.fail_on_nan = reader.on("fail-on-nan");
@@ -189,6 +185,11 @@ UpdateFlags read_update_flags(const CommandLine& line, const std::optional<Saved
 std::optional<int64_t> schedule_steps_of(const UpdateFlags& flags, int64_t steps) {
   if (!is_one_of(flags.schedule, kWithSteps)) return std::nullopt;
   return flags.schedule_steps > 0 ? flags.schedule_steps : steps;
+}
+
+std::optional<int64_t> schedule_updates_of(const UpdateFlags& flags, int64_t steps) {
+  const std::optional<int64_t> scheduled = schedule_steps_of(flags, steps);
+  return scheduled ? std::optional(divided_up(*scheduled, flags.accumulate)) : std::nullopt;
 }
 
 int64_t warmup_of(const UpdateFlags& flags, int64_t steps) {

@@ -53,6 +53,8 @@ UpdateFlags read_update_flags(const CommandLine& line, const std::optional<Saved
 // Returns over how many steps of a training of `steps` the schedule goes; nothing for one that goes
 // on as long as the training does.
 std::optional<int64_t> schedule_steps_of(const UpdateFlags& flags, int64_t steps);
+// Returns of how many updates that schedule is; the rate of those behind them is that of its end.
+std::optional<int64_t> schedule_updates_of(const UpdateFlags& flags, int64_t steps);
 // Returns in how many steps of such a training the rate first rises.
 int64_t warmup_of(const UpdateFlags& flags, int64_t steps);
 // Returns what the file of a training of that many steps keeps of the flags, for read_update_flags;

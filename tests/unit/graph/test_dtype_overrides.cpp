@@ -149,7 +149,8 @@ TEST_CASE("customize_dtypes: rules that do not fit their node are errors with it
     return error_of([&] { applied(g, "allow_fp32_to_fp16", file); });
   };
   const std::string count = error("OpType::matmul::InputDtype:f16,OutputDtype:f16");
-  CHECK(contains(count, "head/matmul: dtypes of dtypes.cfg:1: expected 2 of its inputs, got 1"));
+  CHECK(contains(
+      count, "head/matmul: dtypes of dtypes.cfg:1: expected 2 dtypes, one for each input, got 1"));
   CHECK(contains(count, "test_dtype_overrides.cpp"));
   CHECK(contains(error("OpType::exp::InputDtype:i32,OutputDtype:f32"),
                  "expected f32 for its input 0, got i32"));

@@ -121,15 +121,14 @@ TEST_CASE("precision_mode: the golden table of modes presets and ops") {
   constexpr const char* kKept = "f32 (everything else: keep)";
   constexpr const char* kHalfKept = "f16 (everything else: keep)";
   constexpr const char* kRaised = "f32 (everything else: f32)";
+  constexpr const char* kWide = "f16 (products: low (f32 sums))";
   constexpr const char* kWhiteHalf = "f16 (white list: keep)";
   constexpr const char* kGrayHalf = "f16 (gray: keep";
   constexpr const char* kBlack = "f32 (black list: keep)";
   constexpr const char* kBlackHalf = "f32 (black list: f32)";
   const std::vector<Golden> v1 = {
-      {"force_fp32", "f16 (products: low (f32 sums))", kKept, kKept, "f32 (products: f32)", kRaised,
-       kRaised},
-      {"cube_fp16in_fp32out", "f16 (products: low (f32 sums))", kKept, kKept, "f32 (products: f32)",
-       kRaised, kRaised},
+      {"force_fp32", kWide, kKept, kKept, kWide, kRaised, kRaised},
+      {"cube_fp16in_fp32out", kWide, kKept, kKept, kWide, kRaised, kRaised},
       {"allow_fp32_to_fp16", "f16 (products: low)", kKept, kKept, "f16 (products: keep)", kHalfKept,
        kHalfKept},
       {"allow_fp32_to_bf16", "bf16 (products: low)", kKept, kKept, "f16 (products: keep)",
@@ -213,8 +212,8 @@ TEST_CASE(
   Precision listed = of_mode("allow_fp32_to_fp16");
   listed.mix_list.changed["sum"] = MixClass::kBlack;
   CHECK(contains(error_of([&] { resolve(listed, npu); }),
-                 "mix list: expected a mixed precision mode, such as allow_mix_precision_fp16, got "
-                 "allow_fp32_to_fp16"));
+                 "mix list: expected a precision mode that goes by lists of ops, such as "
+                 "allow_mix_precision_fp16, got allow_fp32_to_fp16"));
   Graph g;
   CHECK(contains(error_of([&] { Session(g, device("npu"), {.precision = both}); }), "precision"));
   CHECK(Precision::named("mixed_float16").mode_v2 == "mixed_float16");
