@@ -289,15 +289,19 @@ TEST_CASE("cube: windows that are multiplied where they are copied give the bits
 // loops stand for tiles where the processor has none.
 TEST_CASE("cube: windows of bf16 that tiles load where they lie give the bits of copied ones") {
   Numbers numbers(43);
-  int where_they_lie = 0, on_images = 0;
+  int by_loops = 0, on_images = 0;
   const auto check = [&](const CubeKernels* other) {
     for (int i = 0; i < 60; ++i) {
       WindowRows w = i % 8 == 0 ? large_windows(14, 128, 1 + i % 3) : draw_windows(numbers);
       if (i % 8 != 0) w.channels = 32 * (1 + static_cast<int64_t>(numbers.next() % 3));
+      // Lines that tiles gain by, some of them without padding.
+      if (i % 8 != 0) w.axes[1].windows = 8 + static_cast<int64_t>(numbers.next() % 10);
       for (auto& axis : w.axes) {
-        if (i % 5 != 2) continue;
-        axis.first = 0;
-        axis.size = (axis.windows - 1) * axis.step + (axis.taps - 1) * axis.tap_step + 1;
+        if (i % 8 == 0) continue;
+        if (i % 5 == 2) axis.first = 0;
+        const int64_t reached =
+            (axis.windows - 1) * axis.step + (axis.taps - 1) * axis.tap_step + 1;
+        axis.size = std::max<int64_t>(1, reached + axis.first - (i % 5 == 2 ? 0 : i % 3));
       }
       w.axes[1].pitch = w.channels * (i % 4 == 1 ? 2 : 1);
       w.axes[0].pitch = w.axes[1].size * w.axes[1].pitch;
@@ -309,8 +313,8 @@ TEST_CASE("cube: windows of bf16 that tiles load where they lie give the bits of
         plan = cube_over(plan, c.problem);
       }
       if (plan.kernels->packed_size != 2 || plan.windows == nullptr) continue;
-      ++where_they_lie;
-      on_images += plan.windows->copies() ? 0 : 1;
+      by_loops += other == nullptr ? 0 : 1;
+      on_images += other == nullptr || plan.windows->copies() ? 0 : 1;
       const std::vector<float> lying = product_of(c, plan);
       plan.windows = nullptr;
       const std::vector<float> copied = product_of(c, plan);
@@ -324,8 +328,8 @@ TEST_CASE("cube: windows of bf16 that tiles load where they lie give the bits of
     check(nullptr);
     if (host_isa() == HostIsa::kAvx512) check(bf16_cube_kernels(PairsOfBf16::kLoops));
   });
-  CHECK((where_they_lie > 20 || !avx512));
-  CHECK((on_images > 2 || !avx512));
+  CHECK((by_loops > 10 || !avx512));
+  CHECK((on_images > 1 || !avx512));
 }
 
 // Also with several panels of k, in pieces of C that begin and end within a tap, and with B read
