@@ -1,5 +1,4 @@
-// What products compute of their operands as they load them: the part of AnchorGroups that finds
-// it.
+// The part of AnchorGroups that finds which ops products compute as they load their operands.
 #include <algorithm>
 #include <map>
 #include <set>

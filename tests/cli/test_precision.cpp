@@ -8,6 +8,7 @@
 #include "keel/graph/graph.h"
 
 #include "cli/data_set.h"
+#include "cli/refusals.h"
 #include "cli/tool.h"
 #include "support/error_of.h"
 
@@ -45,16 +46,6 @@ Trained train(const Words& words) {
   const ToolResult result = run_tool(all);
   REQUIRE_MESSAGE(result.exit_code == 0, result.err);
   return {read_json(files.file("summary")), read_text(files.file("metrics")), result.out};
-}
-
-void write_text(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
-
-std::string refusal(const Words& words, int exit_code) {
-  const ToolResult result = run_tool(words);
-  CAPTURE(join(words));
-  CHECK(result.exit_code == exit_code);
-  CHECK_MESSAGE(lines_of(result.err).size() == 1, result.err);
-  return result.err;
 }
 
 }  // namespace

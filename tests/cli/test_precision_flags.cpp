@@ -8,6 +8,7 @@
 #include "keel/graph/graph.h"
 
 #include "cli/data_set.h"
+#include "cli/refusals.h"
 #include "cli/tool.h"
 #include "support/error_of.h"
 
@@ -21,8 +22,6 @@ constexpr const char* kProducts =
     "OpType::matmul::InputDtype:float16,float16,OutputDtype:float32\n";
 constexpr const char* kList = R"({"white-list": {"to-remove": ["matmul"]}})";
 
-void write_text(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
-
 Words with(Words words, const Words& more) {
   words.insert(words.end(), more.begin(), more.end());
   return words;
@@ -33,14 +32,6 @@ ToolResult done(const Words& words) {
   const ToolResult result = run_tool(words);
   CHECK_MESSAGE(result.exit_code == 0, result.err);
   return result;
-}
-
-std::string refusal(const Words& words, int exit_code = 2) {
-  const ToolResult result = run_tool(words);
-  CAPTURE(join(words));
-  CHECK(result.exit_code == exit_code);
-  CHECK_MESSAGE(lines_of(result.err).size() == 1, result.err);
-  return result.err;
 }
 
 }  // namespace

@@ -242,7 +242,7 @@ TEST_CASE("the table of APIs knows of Keel's ranks") {
     CHECK(judge(row.name).level != Level::kAnalysing);
     CHECK_MESSAGE(contains(judge(row.name).advice, row.advice), judge(row.name).advice);
   }
-  // What a Group has not got is not claimed.
+  // Nothing is claimed that a Group has not got.
   CHECK(judge("hccl.manage.api.create_group").level == Level::kAnalysing);
   CHECK(builtin().judge_option("train_distribute", "").level != Level::kAnalysing);
   CHECK(contains(builtin().judge_option("hccl_timeout", "").advice, "HCCL_EXEC_TIMEOUT"));

@@ -34,7 +34,7 @@ void append_run(const CubeRun& run, size_t k_step, CubeRun* runs, size_t* count)
 
 // Says whether kernels of 16-bit elements find whole steps of k side by side.
 bool has_whole_runs(const CubeProblem& p, const CubeKernels& kernels) {
-  return size_of(p.a) == kernels.packed_size && !p.transpose_a && p.parts == 1 &&
+  return size_of(p.a) == kernels.packed_size && !p.transpose_a && p.parts == 1 && p.k > 0 &&
          static_cast<size_t>(p.a_windows->channels) % kernels.k_multiple == 0;
 }
 

@@ -1,0 +1,30 @@
+// What tests of refused command lines share: a run that ends with one line, and files of a few
+// lines.
+#ifndef KEEL_TESTS_CLI_REFUSALS_H
+#define KEEL_TESTS_CLI_REFUSALS_H
+
+#include <fstream>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "cli/tool.h"
+
+namespace keel_test {
+
+inline void write_text(const std::string& path, const std::string& text) {
+  std::ofstream(path) << text;
+}
+
+// Returns the one line on standard error with which the tool refuses the words.
+inline std::string refusal(const Words& words, int exit_code = 2) {
+  const ToolResult result = run_tool(words);
+  CAPTURE(join(words));
+  CHECK(result.exit_code == exit_code);
+  CHECK_MESSAGE(lines_of(result.err).size() == 1, result.err);
+  return result.err;
+}
+
+}  // namespace keel_test
+
+#endif  // KEEL_TESTS_CLI_REFUSALS_H
