@@ -418,8 +418,8 @@ void multiply_parts(const PartsCall& call) {
 }
 
 void round_by_instruction(CubeKernels& kernels) {
-  kernels.pack_a = &pack_tiles<false, RoundByInstruction>;
-  kernels.pack_b = &pack_tiles<true, RoundByInstruction>;
+  kernels.pack_a = &pack_rows<RoundByInstruction>;
+  kernels.pack_b = &pack_pairs<RoundByInstruction>;
 }
 
 }  // namespace
@@ -431,8 +431,8 @@ void fill_bf16_kernels(CubeKernels& kernels, PairsOfBf16 kind) {
   kernels.k_multiple = kTileDepth;
   kernels.stored_multiple = kPanel;
   kernels.stored_k_multiple = kTileDepth;
-  kernels.pack_a = &pack_tiles<false, RoundByBits>;
-  kernels.pack_b = &pack_tiles<true, RoundByBits>;
+  kernels.pack_a = &pack_rows<RoundByBits>;
+  kernels.pack_b = &pack_pairs<RoundByBits>;
   kernels.finish = &finish_tile;
   switch (kind) {
     case PairsOfBf16::kTiles:

@@ -180,9 +180,7 @@ HWY_INLINE void load_tile(const Pairs& pairs, const PackCall& call, size_t first
   }
 }
 
-// Panels of call.width rows or columns: for each 32 k, width / 16 tiles. kByPair: a tile's rows are
-// pairs of k (B), else rows of A.
-template <bool kByPair>
+// Panels of call.width rows or columns: for each 32 k, width / 16 tiles.
 struct PackTiles {
   // Rows that are scattered over a table do not come by themselves: those of a panel are asked for
   // while the panel before is packed, and the beginnings of the first ones ahead of all.
@@ -201,6 +199,7 @@ struct PackTiles {
   }
 
   const PackCall& call;
+  bool by_pair;  // a tile's rows are pairs of k (B), else rows of A
   template <class Pairs>
   HWY_INLINE void operator()(const Pairs& pairs) const {
     auto* to = static_cast<float*>(call.dst);
@@ -213,7 +212,7 @@ struct PackTiles {
         for (size_t begin = i; begin < i + call.width; begin += kTileRows) {
           const size_t count = begin < call.count ? std::min(kTileRows, call.count - begin) : 0;
           load_tile(pairs, call, call.first + begin, count, call.k0 + k, depth, tile);
-          if (call.k_contiguous == kByPair) hv::transpose_block(tile);
+          if (call.k_contiguous == by_pair) hv::transpose_block(tile);
           for (size_t r = 0; r < kTileRows; ++r, to += 16) _mm512_storeu_ps(to, tile[r].raw);
         }
       }
@@ -221,9 +220,17 @@ struct PackTiles {
   }
 };
 
-template <bool kByPair, class Round>
-void pack_tiles(const PackCall& call) {
-  with_pairs<Round>(call.dtype, call.bytes, PackTiles<kByPair>{call});
+template <class Round>
+HWY_NOINLINE void pack_tiles(const PackCall& call, bool by_pair) {
+  with_pairs<Round>(call.dtype, call.bytes, PackTiles{call, by_pair});
+}
+template <class Round>
+void pack_rows(const PackCall& call) {
+  pack_tiles<Round>(call, false);
+}
+template <class Round>
+void pack_pairs(const PackCall& call) {
+  pack_tiles<Round>(call, true);
 }
 
 // Rows or columns of pairs, each padded with zeros to `stride` lanes.
@@ -289,7 +296,7 @@ struct PairOperands {
     with_pairs<RoundByInstruction>(columns.dtype, columns.bytes, PackRows{columns, stride});
   }
 
-  static void pack_narrow(const PackCall& pack) { pack_tiles<true, RoundByInstruction>(pack); }
+  static void pack_narrow(const PackCall& pack) { pack_pairs<RoundByInstruction>(pack); }
 
   template <class F>
   static bool in_registers(const PackCall& operand, const F& f) {

@@ -341,7 +341,7 @@ HWY_INLINE void few_steps(const Lanes& lanes, const WideRows<typename Lanes::Ele
 }
 
 // All whole vectors of lanes from `begin` on.
-template <class Operands, bool kSwapped>
+template <class Operands>
 struct FewOuter {
   const OuterSides& sides;
   const PackCall& wide;
@@ -427,7 +427,7 @@ struct FewOuter {
   void finish(const float* sums, size_t count) const {
     const TallSkinnyCall& call = sides.call;
     const size_t end = begin + count;
-    if (kSwapped) {
+    if (sides.swapped) {
       return finish_part(call, {call.range.m0, call.range.m1, begin, end}, sums, kFewRows);
     }
     HWY_ALIGN float tile[kFewRows * kFewColumns];
@@ -438,9 +438,9 @@ struct FewOuter {
   }
 };
 
-template <class Operands, bool kSwapped>
-void tall_skinny_outer(const TallSkinnyCall& call) {
-  const OuterSides sides{call, kSwapped};
+template <class Operands>
+void tall_skinny_outer(const OuterSides& sides) {
+  const TallSkinnyCall& call = sides.call;
   PackCall pack = sides.narrow();
   pack.length = call.problem.k;
   pack.width = kNarrowStride;
@@ -450,7 +450,7 @@ void tall_skinny_outer(const TallSkinnyCall& call) {
   size_t i = sides.wide_begin();
   if (pack.count <= kFewColumns && call.problem.parts == 1) {
     const PackCall wide = sides.wide();
-    Operands::loaded_once(wide, FewOuter<Operands, kSwapped>{sides, wide, narrow, pack.count, i});
+    Operands::loaded_once(wide, FewOuter<Operands>{sides, wide, narrow, pack.count, i});
     if (i == sides.wide_end()) return;
   }
   Operands::pack_narrow(pack);
@@ -460,7 +460,7 @@ void tall_skinny_outer(const TallSkinnyCall& call) {
   for (; i < sides.wide_end(); i += kOuterRows) {
     const size_t count = std::min(kOuterRows, sides.wide_end() - i);
     outer.compute(i, count, sums);
-    if (kSwapped) {
+    if (sides.swapped) {
       finish_part(call, {call.range.m0, call.range.m1, i, i + count}, sums, kOuterRows);
     } else {
       transpose_tile(sums, tile);
@@ -471,12 +471,12 @@ void tall_skinny_outer(const TallSkinnyCall& call) {
 
 template <class Operands>
 void tall_skinny_columns(const TallSkinnyCall& call) {
-  tall_skinny_outer<Operands, false>(call);
+  tall_skinny_outer<Operands>({call, false});
 }
 
 template <class Operands>
 void flat_rows(const TallSkinnyCall& call) {
-  tall_skinny_outer<Operands, true>(call);
+  tall_skinny_outer<Operands>({call, true});
 }
 
 }  // namespace keel::HWY_NAMESPACE

@@ -103,11 +103,16 @@ struct FloatOperands {
     return false;
   }
 
-  // Calls f(lanes) for any operand. Where each element is loaded once, converting it there is no
-  // more work than on the way to a packed copy.
+  // Calls f(lanes) for an operand of which each element is loaded once: converting it there is no
+  // more work than on the way to a packed copy. Code for each conversion would be half of what is
+  // compiled for processors without AVX2, which convert on that way.
   template <class F>
   static void loaded_once(const PackCall& operand, const F& f) {
+#if HWY_TARGET <= HWY_AVX2
     hv::with_loader(operand.dtype, operand.round_to, operand.bytes, WithFloatLanes<F>{f});
+#else
+    in_registers(operand, f);
+#endif
   }
 
   // Rows that cannot be loaded there are widened, one group after the other.

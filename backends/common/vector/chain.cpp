@@ -65,7 +65,9 @@ HWY_INLINE hn::Vec<hn::ScalableTag<T>> take_of_runs(ChainOperand& operand, size_
 template <class T, size_t kVectors, bool kPart>
 class Group {
  public:
-  HWY_INLINE Group(size_t at, size_t count) : at_(at), count_(count) {
+  // A row of `spread` has room for an operand of kVectors vectors.
+  HWY_INLINE Group(size_t at, size_t count, T (*spread)[kChainGroup])
+      : at_(at), count_(count), spread_(spread) {
     each([&](size_t i) HWY_ATTR { v_[i] = hn::Zero(Tag()); });
   }
 
@@ -122,17 +124,12 @@ class Group {
       case ChainOp::kRelu:
         return alone(ReluOp());
       case ChainOp::kSelectEqual:
-        return select<EqualOp>(step);
       case ChainOp::kSelectNotEqual:
-        return select<NotEqualOp>(step);
       case ChainOp::kSelectLess:
-        return select<LessOp>(step);
       case ChainOp::kSelectLessEqual:
-        return select<LessEqualOp>(step);
       case ChainOp::kSelectGreater:
-        return select<GreaterOp>(step);
       case ChainOp::kSelectGreaterEqual:
-        return select<GreaterEqualOp>(step);
+        return select(step);
     }
   }
 
@@ -164,44 +161,62 @@ class Group {
     } else if (operand.scalar) {
       const V all = hn::Set(Tag(), *static_cast<const T*>(operand.at));
       each([&](size_t i) HWY_ATTR { v_[i] = op(v_[i], all); });
-    } else if (operand.run > 1) {
-      each([&](size_t i)
-               HWY_ATTR { v_[i] = op(v_[i], take_of_runs<T>(operand, count_ / kVectors)); });
     } else {
-      const T* from = take<T>(operand, kVectors * lanes);
-      if (operand.ahead != 0) ask_for(reinterpret_cast<const char*>(from) + operand.ahead);
+      const T* from = elements_of(operand, spread_[0]);
       each([&](size_t i) HWY_ATTR { v_[i] = op(v_[i], load(from + i * lanes)); });
     }
   }
 
+  // Returns where the next elements of an operand lie that is neither one scalar nor the vectors on
+  // their way, and moves on behind them; runs are spread over `to` first.
+  HWY_INLINE const T* elements_of(ChainOperand& operand, T* to) const {
+    const size_t lanes = hn::Lanes(Tag());
+    if (operand.run > 1) {
+      for (size_t i = 0; i < kVectors; ++i)
+        hn::Store(take_of_runs<T>(operand, count_ / kVectors), Tag(), to + i * lanes);
+      return to;
+    }
+    const T* from = take<T>(operand, kVectors * lanes);
+    if (operand.ahead != 0) ask_for(reinterpret_cast<const char*>(from) + operand.ahead);
+    return from;
+  }
+
   // The four operands as vectors in memory: what is not stored like that is spread there first.
-  template <class Comparison>
   HWY_INLINE void select(ChainStep& step) {
     const Tag d;
     const size_t lanes = hn::Lanes(d);
-    HWY_ALIGN T spread[4][kVectors * kMostLanes];
-    HWY_ALIGN T value[kVectors * kMostLanes];
     const T* from[4] = {};
     size_t pitch[4] = {};
     for (size_t s = 0; s < 4; ++s) {
       ChainOperand& operand = step.operands[s];
       pitch[s] = operand.scalar ? 0 : lanes;
+      from[s] = spread_[s];
       if (operand.at == nullptr) {
-        each([&](size_t i) HWY_ATTR { hn::Store(v_[i], d, value + i * lanes); });
-        from[s] = value;
+        each([&](size_t i) HWY_ATTR { hn::Store(v_[i], d, spread_[s] + i * lanes); });
       } else if (operand.scalar) {
-        hn::Store(hn::Set(d, *static_cast<const T*>(operand.at)), d, spread[s]);
-        from[s] = spread[s];
-      } else if (operand.run > 1) {
-        each([&](size_t i) HWY_ATTR {
-          hn::Store(take_of_runs<T>(operand, count_ / kVectors), d, spread[s] + i * lanes);
-        });
-        from[s] = spread[s];
+        hn::Store(hn::Set(d, *static_cast<const T*>(operand.at)), d, spread_[s]);
       } else {
-        from[s] = take<T>(operand, kVectors * lanes);
-        if (operand.ahead != 0) ask_for(reinterpret_cast<const char*>(from[s]) + operand.ahead);
+        from[s] = elements_of(operand, spread_[s]);
       }
     }
+    switch (step.op) {
+      case ChainOp::kSelectEqual:
+        return choose<EqualOp>(from, pitch);
+      case ChainOp::kSelectNotEqual:
+        return choose<NotEqualOp>(from, pitch);
+      case ChainOp::kSelectLess:
+        return choose<LessOp>(from, pitch);
+      case ChainOp::kSelectLessEqual:
+        return choose<LessEqualOp>(from, pitch);
+      case ChainOp::kSelectGreater:
+        return choose<GreaterOp>(from, pitch);
+      default:
+        return choose<GreaterEqualOp>(from, pitch);
+    }
+  }
+
+  template <class Comparison>
+  HWY_INLINE void choose(const T* const (&from)[4], const size_t (&pitch)[4]) {
     each([&](size_t i) HWY_ATTR {
       const auto holds =
           Comparison::test(load(from[0] + i * pitch[0]), load(from[1] + i * pitch[1]));
@@ -225,6 +240,7 @@ class Group {
   }
 
   size_t at_, count_;
+  T (*spread_)[kChainGroup];
   V v_[kVectors];
 };
 
@@ -241,15 +257,16 @@ template <class T>
 void run_chain(std::span<ChainStep> steps, size_t n) {
   const size_t lanes = hn::Lanes(hn::ScalableTag<T>());
   static_assert(kVectors * hn::MaxLanes(hn::ScalableTag<T>()) <= kChainGroup);
+  HWY_ALIGN T spread[4][kChainGroup];
   size_t i = 0;
   for (; i + kVectors * lanes <= n; i += kVectors * lanes) {
-    Group<T, kVectors, false>(i, kVectors * lanes).run(steps);
+    Group<T, kVectors, false>(i, kVectors * lanes, spread).run(steps);
   }
   for (; i + kFewVectors * lanes <= n; i += kFewVectors * lanes) {
-    Group<T, kFewVectors, false>(i, kFewVectors * lanes).run(steps);
+    Group<T, kFewVectors, false>(i, kFewVectors * lanes, spread).run(steps);
   }
-  for (; i + lanes <= n; i += lanes) Group<T, 1, false>(i, lanes).run(steps);
-  if (i < n) Group<T, 1, true>(i, n - i).run(steps);
+  for (; i + lanes <= n; i += lanes) Group<T, 1, false>(i, lanes, spread).run(steps);
+  if (i < n) Group<T, 1, true>(i, n - i, spread).run(steps);
 }
 
 }  // namespace

@@ -36,9 +36,9 @@ HWY_INLINE void give(D d, const MaxGradientCall& call, const Taps& taps, size_t 
   };
   auto largest = hn::LoadU(d, at(call.lines[0], taps.begin));
   auto place = hn::Zero(di);
-  int32_t number = 0, given = 0;
+  const auto of_a_line = static_cast<int32_t>(taps.end - taps.begin);
+  int32_t number = 0;
   for (size_t l = 0; l < call.line_count; ++l) {
-    if (l == call.given) given = number;
     for (int64_t t = taps.begin; t < taps.end; ++t, ++number) {
       const auto x = hn::LoadU(d, at(call.lines[l], t));
       const auto wins = hn::Or(x > largest, hn::AndNot(hn::IsNaN(largest), hn::IsNaN(x)));
@@ -47,10 +47,16 @@ HWY_INLINE void give(D d, const MaxGradientCall& call, const Taps& taps, size_t 
     }
   }
   const auto gradient = hn::LoadU(d, dy);
-  for (int64_t t = taps.begin; t < taps.end; ++t, ++given) {
-    float* to = call.dx + static_cast<size_t>(taps.first + t) * call.channels + c;
-    const auto chosen = hn::RebindMask(d, place == hn::Set(di, given));
-    hn::StoreU(hn::LoadU(d, to) + hn::IfThenElseZero(chosen, gradient), d, to);
+  int32_t given = static_cast<int32_t>(call.given) * of_a_line;
+  float* line = call.dx + static_cast<size_t>(taps.first + taps.begin) * call.channels + c;
+  for (size_t l = 0; l < call.given_count; ++l) {
+    float* to = line;
+    for (int64_t t = taps.begin; t < taps.end; ++t, ++given, to += call.channels) {
+      const auto chosen = hn::RebindMask(d, place == hn::Set(di, given));
+      const auto before = call.writes ? hn::Zero(d) : hn::LoadU(d, to);
+      hn::StoreU(before + hn::IfThenElseZero(chosen, gradient), d, to);
+    }
+    line += static_cast<size_t>(call.in) * call.channels;
   }
 }
 

@@ -10,15 +10,18 @@
 
 namespace keel::vector {
 
-// A line of windows, and one of the image's lines that its taps lie on: there each window's first
-// largest element gets what dy has for it. NaN counts as the largest; 0 and -0 tie.
+// A line of windows, and lines of the image that its taps lie on: there each window's first largest
+// element gets what dy has for it. NaN counts as the largest; 0 and -0 tie.
 struct MaxGradientCall {
   const float* const* lines =
       nullptr;  // of the image, from the first tap down: [in, channels] each
   size_t line_count = 0;
-  size_t given = 0;           // the line among them whose elements get gradients
+  // The lines among them whose elements get gradients.
+  size_t given = 0, given_count = 1;
   const float* dy = nullptr;  // [windows, channels]
-  float* dx = nullptr;        // [in, channels], added to
+  float* dx = nullptr;        // [given_count, in, channels]
+  // Elements under the windows are written where no other window has any of them, else added to.
+  bool writes = false;
   size_t channels = 0;
   // Along a line: tap t of window j lies at j * stride + t - low, if that is in [0, in).
   int64_t windows = 0, taps = 1, stride = 1, low = 0, in = 0;

@@ -89,12 +89,15 @@ class MaxPoolKernel final : public RangeKernel {
   VectorInstruction maximum_;
 };
 
-// A line of the images gets what the windows over it give back, in their order.
+// A line of the images gets what the windows that reach it give back, in their order. Where windows
+// share no element, all lines under one are made at once, so that each is read once.
 class MaxPoolGradientKernel final : public RangeKernel {
  public:
   MaxPoolGradientKernel(const Node& node, int most_blocks)
       : RangeKernel(node, lines_of(node, most_blocks)),
         g_(node.as<MaxPool2dAttributes>(), node.type().shape),
+        are_apart_(are_apart(g_.windows[0]) && are_apart(g_.windows[1])),
+        are_everywhere_(are_everywhere(g_.windows[0]) && are_everywhere(g_.windows[1])),
         give_(vector::find_max_gradient()) {}
 
   size_t scratch_bytes() const override {
@@ -103,42 +106,65 @@ class MaxPoolGradientKernel final : public RangeKernel {
 
   void make(void* const* args, int64_t begin, int64_t end, void* scratch) const override {
     const auto& [down, across] = g_.windows;
-    const auto* x = static_cast<const float*>(args[0]);
-    const auto* dy = static_cast<const float*>(args[1]);
-    auto* dx = static_cast<float*>(args[2]);
-    const int64_t line = across.in * g_.channels, line_of_dy = across.out * g_.channels;
-    auto* lines = static_cast<const float**>(scratch);
-    vector::MaxGradientCall call{.lines = lines,
+    vector::MaxGradientCall call{.writes = are_apart_,
                                  .channels = static_cast<size_t>(g_.channels),
                                  .windows = across.out,
                                  .taps = across.taps,
                                  .stride = across.stride,
                                  .low = across.low,
                                  .in = across.in};
-    for (int64_t unit = begin; unit < end; ++unit) {
+    const int64_t line = across.in * g_.channels;
+    auto* lines = static_cast<const float**>(scratch);
+    int64_t count = 1;
+    for (int64_t unit = begin; unit < end; unit += count) {
       const int64_t image = unit / down.in, y = unit % down.in;
-      call.dx = dx + unit * line;
-      std::fill_n(call.dx, line, 0.0f);
+      call.dx = static_cast<float*>(args[2]) + unit * line;
+      count = are_apart_ ? std::min(lines_under_window(y), end - unit) : 1;
+      call.given_count = static_cast<size_t>(count);
+      if (!are_apart_ || !are_everywhere_) std::fill_n(call.dx, count * line, 0.0f);
       // The windows whose taps reach line y.
       const int64_t reach = y + down.low;
       const int64_t first = std::max<int64_t>(0, (reach - down.taps) / down.stride);
-      for (int64_t i = first; i < down.out && i * down.stride <= reach; ++i) {
-        if (reach - i * down.stride >= down.taps) continue;
-        call.line_count = 0;
-        for (int64_t tap = 0; tap < down.taps; ++tap) {
-          const int64_t position = down.position(i, tap);
-          if (!down.inside(position)) continue;
-          if (position == y) call.given = call.line_count;
-          lines[call.line_count++] = x + (image * down.in + position) * line;
-        }
-        call.dy = dy + (image * down.out + i) * line_of_dy;
-        give_(call);
-      }
+      for (int64_t i = first; i < down.out && i * down.stride <= reach; ++i)
+        if (reach - i * down.stride < down.taps) give(args, image, i, y, lines, call);
     }
   }
 
  private:
+  static bool are_apart(const WindowAxis& axis) { return axis.stride >= axis.taps; }
+  static bool are_everywhere(const WindowAxis& axis) {
+    return axis.stride <= axis.taps && axis.position(axis.out - 1, axis.taps - 1) >= axis.in - 1;
+  }
+
+  // Returns how many lines from y on lie under the window that has y, or 1 where none has it.
+  // REQUIRES that windows are apart.
+  int64_t lines_under_window(int64_t y) const {
+    const WindowAxis& down = g_.windows[0];
+    const int64_t window = (y + down.low) / down.stride;
+    const int64_t behind = std::min(down.in, down.position(window, down.taps));
+    return window < down.out && behind > y ? behind - y : 1;
+  }
+
+  // Line i of windows gives to the lines of the image from y on; `lines` has room for its taps.
+  void give(void* const* args, int64_t image, int64_t i, int64_t y, const float** lines,
+            vector::MaxGradientCall& call) const {
+    const auto& [down, across] = g_.windows;
+    call.line_count = 0;
+    call.lines = lines;
+    for (int64_t tap = 0; tap < down.taps; ++tap) {
+      const int64_t position = down.position(i, tap);
+      if (!down.inside(position)) continue;
+      if (position == y) call.given = call.line_count;
+      const int64_t at = (image * down.in + position) * across.in * g_.channels;
+      lines[call.line_count++] = static_cast<const float*>(args[0]) + at;
+    }
+    const int64_t at = (image * down.out + i) * across.out * g_.channels;
+    call.dy = static_cast<const float*>(args[1]) + at;
+    give_(call);
+  }
+
   PoolGeometry g_;
+  bool are_apart_, are_everywhere_;  // windows, along both axes
   vector::MaxGradientInstruction give_;
 };
 
