@@ -237,7 +237,7 @@ TEST_CASE("migrate judges the nodes of TensorFlow graphs") {
   const TempFolder temp;
   const keel::Tensor one = keel::Tensor::of<float>({1}, {1});
   const std::string training = placeholder_text("x", keel::f32, {1}) + variable_text("w", one) +
-                               node_text("s", "Switch", {"x", "p"}) +
+                               node_text("s", "Switch", {"x", "x"}) +
                                node_text("g", "Unique", {"x"}) +
                                node_text("save", "SaveV2", {"w"}) + node_text("it", "IteratorV2") +
                                node_text("train", "ApplyGradientDescent", {"w", "x", "g"});

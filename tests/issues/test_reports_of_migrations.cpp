@@ -1,5 +1,6 @@
 // Reports of `keel migrate` that depended on where a program lies, missed names, put rows of Keel's
-// in front of the user's, or gave advice that Keel's headers and README contradict.
+// in front of the user's, gave advice that Keel's headers and README contradict, or called graphs a
+// success that the import refuses.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -18,6 +19,7 @@
 #include "keel/ops/exchange/migration/scan.h"
 
 #include "support/error_of.h"
+#include "support/graph_def_text.h"
 #include "support/temp_folder.h"
 
 TEST_SUITE_BEGIN("migration");
@@ -27,6 +29,8 @@ namespace {
 namespace fs = std::filesystem;
 using namespace keel::migration;
 using keel_test::contains;
+using keel_test::node_text;
+using keel_test::placeholder_text;
 using keel_test::TempFolder;
 using Uses = std::vector<std::string>;
 
@@ -52,6 +56,19 @@ std::set<std::string> names_found(const std::vector<std::string>& paths) {
   for (const Finding& finding : scan(plan_scan(paths, ""), builtin()).findings)
     names.insert(finding.name);
   return names;
+}
+
+// The report of a TensorFlow graph, which is its only file.
+Report report_of(const std::string& graph) {
+  const TempFolder temp;
+  return scan(plan_scan({temp.write("g.pbtxt", graph)}, ""), builtin());
+}
+
+// The level of a node.
+std::string level_of(const Report& report, const std::string& node) {
+  for (const Row& row : report.files.at(0).rows)
+    if (row.node == node) return std::string(name_of(report.findings.at(row.finding).level));
+  return "no row";
 }
 
 Finding judge(const std::string& qualified) {
@@ -307,6 +324,108 @@ TEST_CASE("keel migrate and keel config know the same options of the adapter") {
   // Shapes that change are no more nothing to declare than options that a job loses.
   CHECK(builtin().judge_option("dynamic_input", "").level == Level::kCompatibleClass);
   CHECK(builtin().judge_option("in_out_pair", "").level == Level::kCompatibleClass);
+}
+
+TEST_CASE("a TensorFlow graph that the import refuses is no success of a migration") {
+  const std::string x = placeholder_text("x", keel::f32, {2}), y = node_text("y", "Neg", {"x"});
+  struct Case {
+    std::string graph, reason;
+  };
+  const Case cases[] = {
+      {x + node_text("y", "Add", {"x", "gone"}), "reads 'gone', which is not in the graph"},
+      {x + x + y, "two nodes have this name"},
+      {x + y + node_text("z", "PartitionedCall", {"x"}, {{"f", "func { name: 'f' }"}}),
+       "calls the function 'f', which is not in the graph"},
+      {x + node_text("y", "Add", {"x", "c"}) +
+           node_text("c", "Const", {},
+                     {{"dtype", "type: DT_FLOAT"},
+                      {"value",
+                       "tensor { dtype: DT_FLOAT tensor_shape { dim { size: -1 } } "
+                       "float_val: 1 }"}}),
+       "its value has a dimension of -1"},
+      {x + node_text("a", "Add", {"x", "b"}) + node_text("b", "Neg", {"a"}) +
+           node_text("y", "Neg", {"a"}),
+       "wait for each other"}};
+  for (const Case& one : cases) {
+    CAPTURE(one.reason);
+    const Report report = report_of(one.graph);
+    REQUIRE(report.files.size() == 1);
+    CHECK_MESSAGE(contains(report.files[0].failure, one.reason), report.files[0].failure);
+    CHECK(report.files[0].rows.empty());
+  }
+  CHECK(report_of(x + y).files.at(0).failure.empty());
+}
+
+TEST_CASE("a TensorFlow graph whose outputs have to be chosen is judged by its ops") {
+  const std::string x = placeholder_text("x", keel::f32, {}),
+                    p = placeholder_text("p", keel::boolean, {}),
+                    s = node_text("s", "Switch", {"x", "p"}, {{"T", "type: DT_FLOAT"}});
+  const std::string w = keel_test::variable_text("w", keel::Tensor::scalar<float>(1));
+  // The graphs have an input alone, variables, and a value that one branch alone has.
+  for (const std::string& graph :
+       {x, w + node_text("y", "Neg", {"w/read"}), x + p + s + node_text("y", "Neg", {"s:1"})}) {
+    CAPTURE(graph);
+    const Report report = report_of(graph);
+    CHECK_MESSAGE(report.files.at(0).failure.empty(), report.files.at(0).failure);
+    CHECK_FALSE(report.has_obstacles());
+  }
+}
+
+TEST_CASE("nodes whose control flow cannot be converted are no success of a migration") {
+  const std::string x = placeholder_text("x", keel::f32, {}),
+                    p = placeholder_text("p", keel::boolean, {}),
+                    s = node_text("s", "Switch", {"x", "p"}, {{"T", "type: DT_FLOAT"}}),
+                    n = node_text("n", "Neg", {"s:1"}),
+                    m = node_text("m", "Merge", {"s", "n"}, {{"T", "type: DT_FLOAT"}});
+  const auto function = [](const std::string& input) {
+    return "library { function { signature { name: 'f' input_arg { name: 'a' } output_arg { name: "
+           "'r' } } node_def { name: 't' op: 'Switch' input: 'a' input: 'a' } "
+           "node_def { name: 'n' op: 'Neg' input: '" +
+           input + "' } ret { key: 'r' value: 'n:y:0' } } }";
+  };
+  const std::string call = node_text("g", "PartitionedCall", {"x"}, {{"f", "func { name: 'f' }"}});
+  struct Case {
+    std::string graph, node, reason;
+  };
+  const Case cases[] = {
+      {node_text("k", "Neg", {"l"}) + node_text("l", "Add", {"k", "m"}), "k", "is on a cycle"},
+      {node_text("k", "Enter", {"x"}, {{"frame_name", "s: 'frame'"}}), "k", "has no LoopCond"},
+      {call + function("gone:y:0"), "f/n", "there is no such node"}};
+  for (const Case& one : cases) {
+    CAPTURE(one.graph);
+    const Report report = report_of(x + p + s + n + m + one.graph);
+    CHECK(level_of(report, one.node) == name_of(Level::kUnsupportedNoPlan));
+    CHECK(std::any_of(report.findings.begin(), report.findings.end(), [&](const Finding& finding) {
+      return contains(finding.advice, one.reason);
+    }));
+  }
+  // Nothing calls the function.
+  CHECK_FALSE(report_of(x + p + s + n + m + function("gone:y:0")).has_obstacles());
+}
+
+TEST_CASE("assignments in branches and functions are no success of a migration") {
+  const auto set = [](const std::string& name, const std::string& value) {
+    return node_text(name, "AssignAdd", {"w", value});
+  };
+  const std::string switched = keel_test::variable_text("w", keel::Tensor::scalar<float>(1)) +
+                               placeholder_text("x", keel::f32, {}) +
+                               placeholder_text("p", keel::boolean, {}) +
+                               node_text("s", "Switch", {"x", "p"}, {{"T", "type: DT_FLOAT"}}) +
+                               set("sometimes", "s:1") + set("always", "x");
+  const std::string merged = node_text("t", "Identity", {"s:1", "^sometimes"}) +
+                             node_text("m", "Merge", {"s", "t"}, {{"T", "type: DT_FLOAT"}});
+  const std::string function =
+      "library { function { signature { name: 'f' input_arg { name: 'h' } output_arg { name: 'r' } "
+      "} node_def { name: 'set' op: 'AssignVariableOp' input: 'h' input: 'h' } "
+      "ret { key: 'r' value: 'h' } } }";
+  for (const std::string& graph : {switched, switched + merged}) {
+    CAPTURE(graph);
+    const Report report = report_of(graph + function);
+    CHECK(level_of(report, "sometimes") == name_of(Level::kUnsupportedNoPlan));
+    CHECK(level_of(report, "f/set") == name_of(Level::kUnsupportedNoPlan));
+    CHECK(level_of(report, "always") == name_of(Level::kSupported));
+    CHECK(level_of(report, "w/Assign") == name_of(Level::kSupported));
+  }
 }
 
 TEST_SUITE_END();

@@ -63,11 +63,18 @@ void convert_control_flow(Selection& selection, ControlFlow control_flow) {
                 [&](const NodeDef& node) { return placeholders.count(node.name) != 0; });
 }
 
-// How many nodes of that op there are, in the graph and in its bodies.
-size_t count_op(const GraphDef& graph, const char* op) {
+// Returns how many nodes of that op a conversion made, in the graph and in its bodies: their bodies
+// are none of the file's.
+size_t count_made(const GraphDef& graph, const char* op, const GraphDef& file) {
+  const auto is_made = [&](const NodeDef& node) {
+    return node.op == op &&
+           std::any_of(node.attributes.begin(), node.attributes.end(), [&](const auto& entry) {
+             return entry.second.kind == AttrValue::Kind::kFunction &&
+                    file.bodies.count(entry.second.strings.at(0)) == 0;
+           });
+  };
   const auto in = [&](const std::vector<NodeDef>& nodes) {
-    return static_cast<size_t>(std::count_if(nodes.begin(), nodes.end(),
-                                             [&](const NodeDef& node) { return node.op == op; }));
+    return static_cast<size_t>(std::count_if(nodes.begin(), nodes.end(), is_made));
   };
   size_t count = in(graph.nodes);
   for (const auto& body : graph.bodies) count += in(body.second.nodes);
@@ -92,8 +99,6 @@ Value ImportedModel::output(const std::string& name) const {
 ImportedModel import_graph(const GraphDef& graph, const ImportOptions& options) {
   const OpRules rules;
   Selection selection = select(graph, options, rules);
-  const size_t conditionals = count_op(selection.graph, "If");
-  const size_t loops = count_op(selection.graph, "While");
   convert_control_flow(selection, options.control_flow);
   const onnx::ModelProto model = translate(selection, rules);
   ImportedModel imported{onnx::import_by_rules(model,
@@ -110,8 +115,8 @@ ImportedModel import_graph(const GraphDef& graph, const ImportOptions& options) 
     const bool is_initial = selection.only_initial.count(node.name) != 0;
     if (is_initial && rule != nullptr && rule->random) imported.drawn.push_back(node.name);
   }
-  imported.conditionals = count_op(selection.graph, "If") - conditionals;
-  imported.loops = count_op(selection.graph, "While") - loops;
+  imported.conditionals = count_made(selection.graph, "If", graph);
+  imported.loops = count_made(selection.graph, "While", graph);
   return imported;
 }
 

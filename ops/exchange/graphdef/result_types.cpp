@@ -109,10 +109,8 @@ constexpr ResultType kResultTypes[] = {
 
 DataType type_in(const NodeDef& node, const char* name) {
   if (name == nullptr) return DataType::kInvalid;
-  const auto entry = node.attributes.find(name);
-  if (entry == node.attributes.end() || entry->second.kind != AttrValue::Kind::kType)
-    return DataType::kInvalid;
-  return static_cast<DataType>(entry->second.ints[0]);
+  const AttrValue* type = find_attribute(node, name, AttrValue::Kind::kType);
+  return type == nullptr ? DataType::kInvalid : static_cast<DataType>(type->ints[0]);
 }
 
 }  // namespace

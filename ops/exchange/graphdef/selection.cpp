@@ -8,11 +8,13 @@
 
 #include "keel/core/base/error.h"
 #include "keel/core/base/printable.h"
+#include "keel/ops/exchange/graphdef/control_flow/bodies.h"
 #include "keel/ops/exchange/graphdef/control_flow/graph.h"
 #include "keel/ops/exchange/graphdef/file/values.h"
 #include "keel/ops/exchange/graphdef/initial_values.h"
 #include "keel/ops/exchange/graphdef/node_order.h"
 #include "keel/ops/exchange/graphdef/result_types.h"
+#include "keel/ops/exchange/graphdef/shared_variables.h"
 
 namespace keel::graphdef {
 namespace {
@@ -35,11 +37,6 @@ std::string list_of(const std::vector<std::string>& names) {
   for (size_t i = 0; i < names.size() && i < kMostNamed; ++i)
     text += (i == 0 ? "" : ", ") + printable(names[i], 200);
   return text + (names.size() > kMostNamed ? " ..." : "");
-}
-
-const AttrValue* attribute(const NodeDef& node, const char* name, Kind kind) {
-  const auto entry = node.attributes.find(name);
-  return entry == node.attributes.end() || entry->second.kind != kind ? nullptr : &entry->second;
 }
 
 // Which values of a node come from outside of the graph, and what it says of them.
@@ -96,6 +93,8 @@ class Selecting {
     add_initial_values();
     Selection selection;
     collect(for_outputs, selection);
+    selection.graph.bodies = graph_.bodies;
+    remove_uncalled_bodies(selection.graph);
     separate_initial_values(selection, rules_);
     selection.assigned = order_variables(selection.graph.nodes, rules_, graph_.source);
     return selection;
@@ -133,7 +132,7 @@ class Selecting {
     const NodeDef* node = find(value.node);
     const OutsideOp* outside = node == nullptr || value.control ? nullptr : outside_op(*node);
     if (outside == nullptr) return;
-    const AttrValue* types = attribute(*node, outside->type, Kind::kList);
+    const AttrValue* types = find_attribute(*node, outside->type, Kind::kList);
     const size_t count = types == nullptr ? 1 : types->ints.size();
     if (value.output < count) return;
     fail(graph_, by,
@@ -159,6 +158,14 @@ class Selecting {
     return values;
   }
 
+  [[noreturn]] void ask_for_outputs(const std::string& message, const std::string& fix) const {
+    throw OutputsAreOpen({.op = graph_.source,
+                          .argument = "--outputs",
+                          .message = message,
+                          .fix = fix,
+                          .kind = ErrorKind::kInvalidArgument});
+  }
+
   void choose_outputs() {
     for (const std::string& output : options_.outputs) {
       const ValueName value = named_by_user("--outputs", output);
@@ -169,11 +176,10 @@ class Selecting {
     for (const NodeDef& node : graph_.nodes) {
       const OpRule* rule = rules_.find(node.op);
       if (rule != nullptr && !rule->assigns.empty())
-        fail(graph_, "--outputs",
-             "the graph has variables, and does not say which of its values are meant",
-             "--outputs NAME,...; no node reads: " + list_of(outputs_));
+        ask_for_outputs("the graph has variables, and does not say which of its values are meant",
+                        "--outputs NAME,...; no node reads: " + list_of(outputs_));
     }
-    if (outputs_.empty()) fail(graph_, "--outputs", "every value of the graph is read by a node");
+    if (outputs_.empty()) ask_for_outputs("every value of the graph is read by a node", "");
   }
 
   // ---- what they need
@@ -383,11 +389,11 @@ class Selecting {
     ShapeProto shape;
     if (const OutsideOp* outside = outside_op(node)) {
       for (const Kind kind : {Kind::kType, Kind::kList})
-        if (const AttrValue* types = attribute(node, outside->type, kind))
+        if (const AttrValue* types = find_attribute(node, outside->type, kind))
           if (output < types->ints.size()) type = static_cast<DataType>(types->ints[output]);
       for (const Kind kind : {Kind::kShape, Kind::kList})
         if (outside->shape != nullptr)
-          if (const AttrValue* shapes = attribute(node, outside->shape, kind))
+          if (const AttrValue* shapes = find_attribute(node, outside->shape, kind))
             if (output < shapes->shapes.size()) shape = shapes->shapes[output];
     } else {
       type = result_type(node, output);
@@ -399,7 +405,6 @@ class Selecting {
   void collect(const std::unordered_set<size_t>& for_outputs, Selection& selection) {
     selection.needed_nodes = reached_.size();
     selection.graph.source = graph_.source;
-    selection.graph.bodies = graph_.bodies;
     selection.graph.bytes = graph_.bytes;
     for (const VariableDef& variable : graph_.variables)
       if (!variable.trainable) selection.untrained.insert(parse_value(variable.name).node);
@@ -556,7 +561,10 @@ onnx::DataType onnx_type(DataType type) {
 bool is_from_outside(const NodeDef& node) { return outside_op(node) != nullptr; }
 
 Selection select(const GraphDef& graph, const ImportOptions& options, const OpRules& rules) {
-  return Selecting(graph, options, rules).run();
+  const std::optional<GraphDef> merged = merge_shared_variables(graph, rules);
+  Selection selection = Selecting(merged ? *merged : graph, options, rules).run();
+  require_one_dtype(selection.graph, rules);
+  return selection;
 }
 
 }  // namespace keel::graphdef

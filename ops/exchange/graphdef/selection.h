@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "keel/core/base/error.h"
 #include "keel/ops/exchange/graphdef/import.h"
 #include "keel/ops/exchange/graphdef/op_rules.h"
 #include "keel/ops/exchange/graphdef/variable_order.h"
@@ -30,8 +31,14 @@ struct Selection {
   AssignedVariables assigned;
 };
 
-// Throws Error for names that the graph has not, for a graph whose outputs have to be chosen, and
-// what order_variables throws.
+// Is thrown for a graph that does not say its outputs, so that the caller has to choose them.
+class OutputsAreOpen : public Error {
+ public:
+  using Error::Error;
+};
+
+// Throws Error for names that the graph has not and for variables that are one in two dtypes,
+// OutputsAreOpen, and what order_variables throws.
 Selection select(const GraphDef& graph, const ImportOptions& options, const OpRules& rules);
 
 // Says whether the values of a node come from outside of the graph, as a placeholder's do.

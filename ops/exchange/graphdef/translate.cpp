@@ -24,6 +24,7 @@ using onnx::AttributeType;
 constexpr size_t kMostCalls = 64;
 
 // Attributes that say how a node is run or what it is called by, and nothing of what it gives.
+// Nodes of one shared_name are one node by now (shared_variables.h).
 bool says_nothing_of_results(const std::string& name) {
   static constexpr const char* kNames[] = {"use_locking",
                                            "container",
@@ -353,8 +354,7 @@ class Translating {
   // not it runs, and in no order with the reads around it.
   void require_no_assignment(const NodeDef& node) const {
     const OpRule* rule = rules_.find(node.op);
-    if (rule != nullptr && !rule->assigns.empty())
-      fail(node, "assigns to a variable inside of a function, a branch or a loop");
+    if (rule != nullptr && !rule->assigns.empty()) fail(node, kAssignsInside);
   }
 
   std::shared_ptr<const onnx::GraphProto> body_of(const std::string& name, const NodeDef& node) {

@@ -4,10 +4,12 @@
 #include <utility>
 
 #include "keel/ops/exchange/graphdef/control_flow/functionalise.h"
+#include "keel/ops/exchange/graphdef/control_flow/refusals.h"
 #include "keel/ops/exchange/graphdef/file/read_graph_def.h"
 #include "keel/ops/exchange/graphdef/import.h"
 #include "keel/ops/exchange/graphdef/op_rules.h"
 #include "keel/ops/exchange/graphdef/selection.h"
+#include "keel/ops/exchange/graphdef/translate.h"
 #include "keel/ops/exchange/migration/file_kinds.h"
 
 namespace keel::migration {
@@ -28,9 +30,11 @@ std::map<std::string, std::string> refusals_of(const GraphDef& graph) {
   } catch (const onnx::Unsupported& unsupported) {
     for (const onnx::Refusal& refusal : unsupported.refusals())
       for (const std::string& node : refusal.nodes) reasons.emplace(node, refusal.reason);
-  } catch (const Error&) {
-    // Its outputs have to be chosen, or its control flow cannot be converted, which the rows of
-    // those nodes say.
+  } catch (const graphdef::OutputsAreOpen&) {
+    // Ops alone are judged.
+  } catch (const graphdef::Unconvertible&) {
+    // Values that no node reads may lie in branches, and need not be outputs; what cannot be
+    // converted whatever the outputs are is found by examine_control_flow.
   }
   return reasons;
 }
@@ -41,17 +45,29 @@ class GraphJudge {
       : table_(table), reasons_(refusals_of(graph)) {
     for (const graphdef::ControlFlowNode& node : graphdef::version_1_control_flow(graph))
       version_1_.insert({node.body, node.name});
+    graphdef::ControlFlowFindings found = graphdef::examine_control_flow(graph);
+    unconvertible_ = std::move(found.refused);
+    conditional_.insert(found.conditional.begin(), found.conditional.end());
   }
 
   Finding judge(const NodeDef& node, const std::string& body) const {
+    const std::string path = body.empty() ? node.name : body + "/" + node.name;
+    if (const auto reason = unconvertible_.find(path); reason != unconvertible_.end())
+      return {kModule, node.op, Level::kUnsupportedNoPlan, reason->second};
     if (version_1_.count({body, node.name}) != 0) {
       return {kModule, node.op, Level::kApiAfterTool,
               "keel import --control-flow v2 makes loops and conditionals of it"};
     }
     if (const auto reason = reasons_.find(node.name); body.empty() && reason != reasons_.end())
       return {kModule, node.op, Level::kUnsupportedNoPlan, reason->second};
-    if (rules_.find(node.op) != nullptr)
+    if (const graphdef::OpRule* rule = rules_.find(node.op); rule != nullptr) {
+      const bool is_inside = !body.empty() || conditional_.count(node.name) != 0;
+      if (is_inside && !rule->assigns.empty())
+        return {kModule, node.op, Level::kUnsupportedNoPlan,
+                std::string("it ") + graphdef::kAssignsInside +
+                    "; it may stay where no output needs it"};
       return {kModule, node.op, Level::kSupported, "keel import takes it as it is"};
+    }
     if (graphdef::is_from_outside(node))
       return {kModule, node.op, Level::kSupported, "becomes an input of the imported graph"};
     const std::string name = std::string(kModule) + "." + node.op;
@@ -69,6 +85,8 @@ class GraphJudge {
   graphdef::OpRules rules_;
   std::map<std::string, std::string> reasons_;
   std::set<std::pair<std::string, std::string>> version_1_;  // by body and name
+  std::map<std::string, std::string> unconvertible_;         // reasons
+  std::set<std::string> conditional_;                        // nodes that not every run reaches
 };
 
 }  // namespace

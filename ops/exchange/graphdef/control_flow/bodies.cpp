@@ -20,6 +20,33 @@ std::string value_name(const FlowGraph& flow, FlowValue value, const Captures& c
 
 }  // namespace
 
+void for_each_call(const NodeDef& node, const std::function<void(const std::string&)>& visit) {
+  visit(node.op);
+  for (const auto& [attribute, value] : node.attributes)
+    if (value.kind != AttrValue::Kind::kString)
+      for (const std::string& name : value.strings) visit(name);
+}
+
+std::unordered_set<std::string> called_bodies(
+    const std::map<std::string, Body>& bodies, std::vector<const std::vector<NodeDef>*> lists,
+    const std::function<bool(const std::string&)>& is_meant) {
+  std::unordered_set<std::string> found;
+  for (size_t next = 0; next < lists.size(); ++next)
+    for (const NodeDef& node : *lists[next])
+      for_each_call(node, [&](const std::string& name) {
+        const auto body = bodies.find(name);
+        if (body != bodies.end() && is_meant(name) && found.insert(name).second)
+          lists.push_back(&body->second.nodes);
+      });
+  return found;
+}
+
+void remove_uncalled_bodies(GraphDef& graph) {
+  const std::unordered_set<std::string> called =
+      called_bodies(graph.bodies, {&graph.nodes}, [](const std::string&) { return true; });
+  std::erase_if(graph.bodies, [&](const auto& entry) { return called.count(entry.first) == 0; });
+}
+
 void Captures::add(FlowValue value) {
   if (names_.emplace(value.key(), "").second) values_.push_back(value);
 }
@@ -91,8 +118,8 @@ AttrValue BodyLibrary::add(FlowGraph& flow, uint32_t maker, const std::string& w
   uint32_t height = 0;
   for (const uint32_t node : parts.nodes) {
     height = std::max(height, flow[node].height);
-    const bool once = flow[node].has_effects || runs_once(flow[node].definition.op);
-    flow[maker].has_effects = flow[maker].has_effects || once;
+    const bool once = flow[node].runs_once || runs_once(flow[node].definition.op);
+    flow[maker].runs_once = flow[maker].runs_once || once;
     if (++flow[node].copies == 2 && once)
       refusals.add(flow.name(node),
                    "has effects or is random, and is needed in two branches or loop parts");
@@ -110,23 +137,24 @@ AttrValue BodyLibrary::add(FlowGraph& flow, uint32_t maker, const std::string& w
   for (const FlowValue& result : parts.results)
     body.results.push_back(value_name(flow, result, captures));
   reference.strings = {body.name};
-  added_.push_back(body.name);
+  added_.insert(body.name);
   bodies_.emplace(body.name, std::move(body));
   return reference;
 }
 
+std::unordered_set<std::string> BodyLibrary::needed_by(
+    std::vector<const std::vector<NodeDef>*> lists) const {
+  return called_bodies(bodies_, std::move(lists),
+                       [this](const std::string& name) { return added_.count(name) != 0; });
+}
+
 void BodyLibrary::remove_unused(const std::vector<NodeDef>& nodes) {
-  std::unordered_set<std::string> unused(added_.begin(), added_.end());
-  std::vector<const std::vector<NodeDef>*> needed{&nodes};
+  std::vector<const std::vector<NodeDef>*> stays{&nodes};
   for (const auto& [name, body] : bodies_)
-    if (unused.count(name) == 0) needed.push_back(&body.nodes);
-  for (size_t next = 0; next < needed.size(); ++next)
-    for (const NodeDef& node : *needed[next])
-      for (const auto& [attribute, value] : node.attributes)
-        for (const std::string& name : value.strings)
-          if (value.kind != AttrValue::Kind::kString && unused.erase(name) != 0)
-            needed.push_back(&bodies_.at(name).nodes);
-  for (const std::string& name : unused) bodies_.erase(name);
+    if (added_.count(name) == 0) stays.push_back(&body.nodes);
+  const std::unordered_set<std::string> needed = needed_by(std::move(stays));
+  for (const std::string& name : added_)
+    if (needed.count(name) == 0) bodies_.erase(name);
 }
 
 std::vector<NodeDef> write_nodes(const FlowGraph& flow, const std::vector<uint32_t>& nodes,

@@ -46,6 +46,17 @@ struct BodyParts {
 BodyParts collect(const FlowGraph& flow, const std::vector<FlowValue>& results,
                   const std::function<bool(uint32_t)>& is_inside, Captures& captures);
 
+// Visits the names by which a node may call bodies: its op, and those that its attributes have.
+void for_each_call(const NodeDef& node, const std::function<void(const std::string&)>& visit);
+
+// Returns the names of the bodies that lists of nodes call, be it in each other. Bodies for which
+// `is_meant` does not hold are neither returned nor looked into.
+std::unordered_set<std::string> called_bodies(
+    const std::map<std::string, Body>& bodies, std::vector<const std::vector<NodeDef>*> lists,
+    const std::function<bool(const std::string&)>& is_meant);
+
+void remove_uncalled_bodies(GraphDef& graph);
+
 // The bodies that a conversion makes.
 class BodyLibrary {
  public:
@@ -56,13 +67,16 @@ class BodyLibrary {
                 const std::vector<std::string>& arguments, const Captures& captures,
                 Refusals& refusals);
 
+  // Returns the names of its bodies that lists of nodes need, be it in each other.
+  std::unordered_set<std::string> needed_by(std::vector<const std::vector<NodeDef>*> lists) const;
+
   // Takes those away again that neither `nodes` nor bodies need which were there before.
   void remove_unused(const std::vector<NodeDef>& nodes);
 
  private:
   std::map<std::string, Body>& bodies_;
   std::unordered_map<std::string, uint64_t> last_number_;
-  std::vector<std::string> added_;
+  std::unordered_set<std::string> added_;
   size_t nodes_left_;
 };
 

@@ -4,6 +4,7 @@
 #ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_CONTROL_FLOW_FUNCTIONALISE_H
 #define KEEL_OPS_EXCHANGE_GRAPHDEF_CONTROL_FLOW_FUNCTIONALISE_H
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -29,13 +30,25 @@ bool has_version_1_control_flow(const GraphDef& graph);
 //
 // Nodes keep their names wherever they go. A Merge and an Exit become nodes of the same name that
 // pass an output of the If or While on: `Identity`, or `IdentityN` for a Merge whose second output
-// is read. Nodes in a branch or a loop that nothing outside depends on are left out, since a run
-// does not reach them either.
+// is read. Nodes in a branch or a loop that nothing outside depends on are left out; one with an
+// effect, such as an assignment, is refused, since a run does not leave it out where a node without
+// a value waits for it.
 //
 // `fetches` are names of values that the caller is going to read; they count as readers, and one
-// that has no value in every run is refused. All that cannot be converted is refused in one Error,
-// which lists the nodes by name and says why.
+// that has no value in every run is refused. All that cannot be converted is refused in one
+// Unconvertible, which lists the nodes by name and says why.
 GraphDef functionalise(const GraphDef& graph, const std::vector<std::string>& fetches = {});
+
+struct ControlFlowFindings {
+  // Reasons why nodes cannot be converted, by "node", or "body/node" in a body.
+  std::map<std::string, std::string> refused;
+  // Nodes of the graph with effects that not every run reaches, as they are in a branch or a loop
+  // of version 1; none where anything of the graph is refused.
+  std::vector<std::string> conditional;
+};
+
+// Returns what functionalise finds in the graph and the bodies that it calls if nothing is fetched.
+ControlFlowFindings examine_control_flow(const GraphDef& graph);
 
 }  // namespace keel::graphdef
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "keel/core/base/printable.h"
 
@@ -45,6 +46,11 @@ bool begins_with(std::string_view text, std::string_view start) {
   return text.substr(0, start.size()) == start;
 }
 
+bool begins_with_one_of(std::string_view text, std::span<const std::string_view> starts) {
+  return std::any_of(starts.begin(), starts.end(),
+                     [text](std::string_view start) { return begins_with(text, start); });
+}
+
 std::string quoted(std::string_view name) { return "'" + printable(std::string(name), 200) + "'"; }
 
 }  // namespace
@@ -56,17 +62,39 @@ FlowKind flow_kind(std::string_view op) {
   return FlowKind::kPlain;
 }
 
+bool has_effects(std::string_view op) {
+  constexpr std::array<std::string_view, 22> kStarts{"Assign",
+                                                     "Scatter",
+                                                     "ResourceScatter",
+                                                     "Apply",
+                                                     "ResourceApply",
+                                                     "SparseApply",
+                                                     "ResourceSparseApply",
+                                                     "StridedSliceAssign",
+                                                     "ResourceStridedSliceAssign",
+                                                     "CountUpTo",
+                                                     "ResourceCountUpTo",
+                                                     "LookupTableInsert",
+                                                     "LookupTableImport",
+                                                     "LookupTableRemove",
+                                                     "QueueEnqueue",
+                                                     "QueueDequeue",
+                                                     "QueueClose",
+                                                     "IteratorGetNext",
+                                                     "Stack",
+                                                     "PyFunc",
+                                                     "Write",
+                                                     "Save"};
+  return op != "ScatterNd" && !begins_with(op, "ScatterNdNonAliasing") &&
+         begins_with_one_of(op, kStarts);
+}
+
 bool runs_once(std::string_view op) {
-  constexpr std::array<std::string_view, 18> kStarts{
-      "Random",        "TruncatedNormal", "ParameterizedTruncated",
-      "Multinomial",   "Stateful",        "Assign",
-      "Scatter",       "ResourceScatter", "Apply",
-      "ResourceApply", "SparseApply",     "Print",
-      "Assert",        "Queue",           "Iterator",
-      "Stack",         "PyFunc",          "Write"};
-  if (op == "ScatterNd") return false;
-  return std::any_of(kStarts.begin(), kStarts.end(),
-                     [op](std::string_view start) { return begins_with(op, start); });
+  constexpr std::array<std::string_view, 9> kStarts{
+      "Random",      "TruncatedNormal", "ParameterizedTruncated",
+      "Multinomial", "Stateful",        "Print",
+      "Assert",      "Queue",           "Iterator"};
+  return has_effects(op) || begins_with_one_of(op, kStarts);
 }
 
 bool is_reference_form(std::string_view op) {

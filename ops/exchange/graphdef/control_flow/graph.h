@@ -35,7 +35,11 @@ enum class FlowKind : uint8_t {
 // Returns the kind, of reference forms (RefSwitch) as well.
 FlowKind flow_kind(std::string_view op);
 bool is_reference_form(std::string_view op);
-// Returns true for ops whose second run gives or does something else: effects and random numbers.
+// Returns true for ops that change what later steps find, such as variables and queues. What a node
+// calls is not looked at.
+bool has_effects(std::string_view op);
+// Returns true for ops whose second run gives or does something else: effects, what is printed or
+// checked, and random numbers.
 bool runs_once(std::string_view op);
 
 struct FlowValue {
@@ -60,7 +64,7 @@ struct FlowNode {
   uint32_t copies = 0;    // the bodies it was written to
   bool pivot = false;     // it only says which way a condition went
   bool index_is_read = false;
-  bool has_effects = false;  // an If or While with nodes that run once
+  bool runs_once = false;  // an If or While with nodes that run once
 };
 
 class FlowGraph {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "keel/core/base/error.h"
 #include "keel/core/base/printable.h"
 
 namespace keel::graphdef {
@@ -24,9 +23,22 @@ void Refusals::add(const std::string& node, const std::string& reason) {
   ++count_;
 }
 
-void Refusals::throw_if_any(const std::string& source) const {
+void Refusals::add(const Refusals& others, const std::string& prefix) {
+  for (const auto& [reason, nodes] : others.nodes_of_reason_)
+    for (const std::string& node : nodes) add(prefix + node, reason);
+}
+
+std::map<std::string, std::string> Refusals::reasons() const {
+  std::map<std::string, std::string> reasons;
+  for (const auto& [reason, nodes] : nodes_of_reason_)
+    for (const std::string& node : nodes) reasons.emplace(node, reason);
+  return reasons;
+}
+
+void Refusals::throw_if_any(const std::string& source, const std::string& message,
+                            const std::string& fix) const {
   if (count_ == 0) return;
-  std::string text = "has control flow that cannot be converted:";
+  std::string text = message + ":";
   for (const auto& [reason, nodes] : nodes_of_reason_) {
     text += "\n  ";
     for (size_t i = 0; i < std::min(nodes.size(), kMostNames); ++i)
@@ -35,9 +47,7 @@ void Refusals::throw_if_any(const std::string& source) const {
       text += " and " + std::to_string(nodes.size() - kMostNames) + " others";
     text += ": " + reason;
   }
-  throw Error({.op = source,
-               .message = text,
-               .fix = "export the graph with control flow of version 2 (If and While)"});
+  throw Unconvertible({.op = source, .message = text, .fix = fix});
 }
 
 }  // namespace keel::graphdef

@@ -86,6 +86,13 @@ struct NodeDef {
   std::map<std::string, AttrValue> attributes;
 };
 
+// Returns null where the node has no such attribute of that kind.
+inline const AttrValue* find_attribute(const NodeDef& node, const char* name,
+                                       AttrValue::Kind kind) {
+  const auto entry = node.attributes.find(name);
+  return entry == node.attributes.end() || entry->second.kind != kind ? nullptr : &entry->second;
+}
+
 // A function of the graph's library.
 struct Body {
   std::string name;

@@ -291,9 +291,19 @@ class Translator {
   TextReader reader_;
 };
 
+// The wire form of a graph may begin as text does: its first tag is a line's end, the length of the
+// first node may be a letter, and that of the node's name a sign. Its next tags are control
+// characters, which are in text by mistake at most.
+bool has_control_characters(std::string_view bytes) {
+  return std::any_of(bytes.begin(), bytes.end(),
+                     [](char c) { return static_cast<unsigned char>(c) < ' ' && !is_space(c); });
+}
+
 }  // namespace
 
 bool is_text_form(std::string_view bytes) {
+  // Lengths that are signs are below 128, so that the first tag behind such a name lies in here.
+  constexpr size_t kLookedAt = 256;
   size_t at = 0;
   const auto skip = [&](auto&& wanted) {
     while (at < bytes.size() && wanted(bytes[at])) ++at;
@@ -307,7 +317,8 @@ bool is_text_form(std::string_view bytes) {
   skip(is_word);
   if (at == first) return false;
   skip(is_space);
-  return at < bytes.size() && (bytes[at] == ':' || bytes[at] == '{' || bytes[at] == '<');
+  return at < bytes.size() && (bytes[at] == ':' || bytes[at] == '{' || bytes[at] == '<') &&
+         !(bytes[0] == '\n' && has_control_characters(bytes.substr(first, kLookedAt)));
 }
 
 std::string wire_form(std::string_view text, const std::string& source, MessageKind kind) {

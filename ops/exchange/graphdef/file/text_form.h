@@ -12,7 +12,9 @@ namespace keel::graphdef {
 // The outermost message that a text is of.
 enum class MessageKind { kGraph, kMetaGraph };
 
-// Says whether these bytes begin as text does, with a field's name and ':' or '{'.
+// Says whether these bytes begin as text does, with a field's name and ':' or '{'. Behind a line's
+// end, which is the first tag of a graph's wire form as well, text goes on without control
+// characters.
 bool is_text_form(std::string_view bytes);
 
 // Throws Error naming `source` and the line for text that is none, for messages that nest deeper
