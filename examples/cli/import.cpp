@@ -97,8 +97,13 @@ void require_no_graph_def_flags(const CommandLine& line) {
 
 keel::onnx::ImportedModel import_onnx(const CommandLine& line,
                                       const std::map<std::string, keel::Tensor>& bind) {
+  const keel::onnx::ModelProto file = keel::onnx::read_model(line.subject());
   keel::onnx::ImportedModel model =
-      keel::onnx::load(line.subject(), {.bind = bind, .weights_in_graph = false});
+      keel::onnx::import_model(file, {.bind = bind, .weights_in_graph = false});
+  if (file.has_training_info) {
+    std::cout << "the file's training_info is left out: its graph alone is imported, which keel "
+                 "train trains by an optimizer of Keel's\n";
+  }
   if (line.has("outputs")) keep_outputs(model, output_names(line));
   return model;
 }

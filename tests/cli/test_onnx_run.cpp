@@ -206,6 +206,23 @@ TEST_CASE("run says which array does not fit and which file is damaged") {
   CHECK_MESSAGE(contains(damaged.err, "m.keel: graph text: 3:1"), damaged.err);
 }
 
+TEST_CASE("a training_info that is left out is told of") {
+  const TempFolder temp;
+  const std::string plain = onnx_model({.nodes = {onnx_node("Relu", {"x"}, {"y"})},
+                                        .inputs = {onnx_value("x", 1, {2})},
+                                        .outputs = {onnx_value("y", 1, {2})}});
+  const std::string trains = plain + bytes_field(20, bytes_field(2, OnnxGraph{}.bytes()));
+  for (const bool has : {false, true}) {
+    const std::string model = temp.write("m.onnx", has ? trains : plain);
+    const ToolResult import = run_tool({"import", model, "--out", temp.file("m.keel")});
+    CHECK(import.exit_code == 0);
+    CHECK_MESSAGE(contains(import.out, "training_info is left out") == has, import.out);
+    const ToolResult migrate = run_tool({"migrate", model, "--out", temp.file("out")});
+    CHECK(migrate.exit_code == 0);
+    CHECK(contains(read_text(temp.file("out/report.csv")), "keel import leaves it out") == has);
+  }
+}
+
 // tf2onnx names outputs so; a graph's text has no such names.
 TEST_CASE("a model that was imported gives its outputs the names of the file") {
   const TempFolder temp;

@@ -1,9 +1,16 @@
 // A cumprod along a batch that the run decides was exported with the ten rounds that 1,009 to 1,019
-// items have, and gave wrong products for more than 1,024.
+// items have, and gave wrong products for more than 1,024. A slice that takes at most 100 items was
+// taken for one that always has 100, and what divides by them divided by 100 in smaller batches.
+// One of at most 2,000 was taken for the whole batch.
+#include <cstdint>
+#include <limits>
+#include <vector>
+
 #include <doctest/doctest.h>
 
 #include "keel/keel.h"
 #include "keel/ops/exchange/onnx/export.h"
+#include "keel/ops/exchange/onnx/import.h"
 
 #include "support/temp_folder.h"
 
@@ -21,6 +28,83 @@ TEST_CASE("a graph whose ops are counted by the batch is exported for one size a
     CHECK_THROWS_WITH_AS(onnx::save(g, {}, {v}, folder.file("m.onnx")),
                          doctest::Contains("export it for one size"), Error);
     onnx::save(g, {}, {v}, folder.file("m.onnx"), {.batch = 5});
+  }
+}
+
+TEST_CASE("a slice that ends where a small batch does is exported for one size alone") {
+  const keel_test::TempFolder folder;
+  Graph g;
+  const Value x = g.input("x", f32, {-1, 4});
+  const auto save = [&](const Value& v, int64_t batch) {
+    onnx::save(g, {}, {v}, folder.file("m.onnx"), {.batch = batch});
+  };
+  for (const Value& v : {var(slice(x, {0}, {100}), {0}), var(slice(x, {-100}, {kToEnd}), {0}),
+                         var(slice(x, {0}, {2}), {0}), sum(slice(x, {100}, {kToStart}, {-1})),
+                         sum(slice(x, {2}, {5}))}) {
+    CHECK_THROWS_WITH_AS(save(v, 0),
+                         doctest::Contains("is another number where the batch is small"), Error);
+    save(v, 5);
+  }
+  // These take the same elements of any batch that has them, or all but so many.
+  for (const Value& v :
+       {var(slice(x, {0}, {1}), {0}), var(slice(x, {-1}, {kToEnd}), {0}),
+        var(slice(x, {3}, {kToEnd}), {0}), var(slice(x, {5}, {-5}), {0}),
+        var(slice(x, {0, 1}, {kToEnd, 3}), {0}), var(slice(x, {kToEnd}, {kToStart}, {-1}), {0})})
+    save(v, 0);
+}
+
+TEST_CASE("a slice that takes all of a batch up to some size is exported for one size alone") {
+  const keel_test::TempFolder folder;
+  Graph g;
+  const Value x = g.input("x", f32, {-1, 4});
+  const Value twice = concat({x, x});
+  const auto save = [&](const Value& v, int64_t batch) {
+    onnx::save(g, {}, {v}, folder.file("m.onnx"), {.batch = batch});
+  };
+  for (const Value& v :
+       {var(slice(x, {0}, {2000}), {0}), var(slice(x, {-2000}, {kToEnd}), {0}),
+        mean(ones_like(slice(x, {2000}, {kToEnd}))), var(slice(x, {0}, {1000000}), {0}),
+        var(slice(twice, {-3000}, {kToEnd}), {0})}) {
+    CHECK_THROWS_WITH_AS(save(v, 0),
+                         doctest::Contains("is another number where the batch is large"), Error);
+    save(v, 5);
+  }
+  // Files of ONNX have this number for the end of an axis.
+  for (const Value& v : {x, twice}) save(var(slice(v, {0}, {2147483647}), {0}), 0);
+}
+
+// NaN is the largest; batches of fewer than k items are an error. An import knows no sorting of
+// open sizes, so that it reads the file as one of a batch of that size.
+TEST_CASE("the largest items of a batch are exported for any batch that has them") {
+  const keel_test::TempFolder folder;
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const DType dtype : {f32, f16, i64, i32, u8}) {
+    CAPTURE(dtype);
+    Graph g;
+    const Sorted largest = top_k(g.input("x", dtype, {-1}), 3, 0);
+    onnx::save(g, {}, {largest.values, largest.indices}, folder.file("m.onnx"),
+               {.names = {"y", "i"}});
+    onnx::ModelProto file = onnx::read_model(folder.file("m.onnx"));
+    const auto check = [&](const std::vector<double>& items, const std::vector<int64_t>& expected) {
+      const auto size = static_cast<int64_t>(items.size());
+      Tensor fed(dtype, {size});
+      for (int64_t i = 0; i < size; ++i) fed.set(i, items[static_cast<size_t>(i)]);
+      file.graph.inputs.at(0).shape = {{.size = size, .name = ""}};
+      const onnx::ImportedModel model = onnx::import_model(file);
+      Session session(*model.graph, device("ref"));
+      const std::vector<Tensor> got =
+          session.run({model.output("y"), model.output("i")}, {{model.input("x"), fed}});
+      Tensor due(dtype, {3});
+      for (int64_t i = 0; i < 3; ++i) due.set(i, fed.at(expected[static_cast<size_t>(i)]));
+      CHECK(bit_equal(got[0], due));
+      CHECK(bit_equal(got[1], Tensor::of<int64_t>({3}, expected)));
+    };
+    check({1, 3, 2}, {1, 2, 0});
+    check({1, 3, 2, 3, 0, 1, 2}, {1, 3, 2});
+    if (is_float(dtype))
+      check({1, infinity, infinity, 2, infinity, nan, 3, infinity, nan}, {5, 8, 1});
+    CHECK_THROWS_AS(check({1, 3}, {1, 0, 0}), Error);
   }
 }
 

@@ -1,6 +1,7 @@
 // An import took files of op sets later than its rules without a word, read ids and factors of
-// older ones by rules that came later, and refused what says the default of an attribute that came
-// later, or names the value of a padding by constants where it copies elements.
+// older ones by rules that came later, read an op whose set a file does not name as one of the
+// first set, and refused what says the default of an attribute that came later, or names the value
+// of a padding by constants where it copies elements.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -36,6 +37,22 @@ TEST_CASE("models of op sets later than the rules are refused") {
                                      ", and Keel reads those up to 24"),
                   text);
   }
+}
+
+// A Softmax without an axis means all axes from 1 on in the first op set, and the last one now.
+TEST_CASE("an op whose set the file does not name is refused") {
+  const OnnxGraph graph{.nodes = {onnx_node("Softmax", {"x"}, {"y"})},
+                        .inputs = {onnx_value("x", 1, {2, 3, 4})},
+                        .outputs = {onnx_value("y", 1, {2, 3, 4})}};
+  const std::string head = number_field(1, 8) + bytes_field(7, graph.bytes());
+  const std::string other = bytes_field(8, bytes_field(1, "com.x") + number_field(2, 1));
+  const auto import = [](const std::string& bytes) {
+    onnx::import_model(onnx::parse_model(bytes, "m.onnx"), {});
+  };
+  const std::string error = error_of([&] { import(head + other); });
+  CHECK_MESSAGE(contains(error, "1 x Softmax: the file names no version of its op set [y]"), error);
+  import(head + other + bytes_field(8, number_field(2, 13)));
+  import(head);  // as files of IR versions before 3 are
 }
 
 TEST_CASE("a pad that copies elements does not mind the value of a constant one") {

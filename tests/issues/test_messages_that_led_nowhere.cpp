@@ -11,6 +11,7 @@
 
 #include "support/count_of.h"
 #include "support/error_of.h"
+#include "support/onnx_op.h"
 #include "support/temp_folder.h"
 
 TEST_SUITE_BEGIN("messages");
@@ -87,6 +88,17 @@ TEST_CASE("what cannot be written as ONNX is listed once") {
   CHECK_MESSAGE(contains(error, "2 values cannot be written as ONNX"), error);
   CHECK_MESSAGE(keel_test::count_of("(fold_key ", error) == 1, error);
   CHECK_MESSAGE(keel_test::count_of("(bernoulli ", error) == 1, error);
+}
+
+// What a rule makes of a node is refused at lines of the rule, which no user knows of.
+TEST_CASE("what an import refuses is told by the line of the node") {
+  const keel_test::OnnxOp hot{.op = "OneHot",
+                              .operands = {{"ids", keel_test::onnx_int64({1}, {0})},
+                                           {"depth", keel_test::onnx_int64({1}, {-3}), true},
+                                           {"values", Tensor::of<float>({2}, {0, 1}), true}}};
+  const std::string error = error_of([&] { hot.import(); });
+  CHECK_MESSAGE(contains(error, "got -3 (m.onnx:1)"), error);
+  CHECK_MESSAGE(!contains(error, "import_rules"), error);
 }
 
 TEST_CASE("the advice on a profile does not ask users to change what counts the steps") {

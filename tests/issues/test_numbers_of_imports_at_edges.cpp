@@ -1,8 +1,9 @@
 // What ONNX and TensorFlow say of numbers at the ends of their dtypes was not what imports made of
 // them: a resize counted its elements in f64 where ONNX counts in f32, a coupled LSTM let the wrong
 // gate lead, indices of a MaxPool named padding, remainders and ranges overflowed, padding was
-// rounded to f64, a count that is not a number was made an integer, and an exported slice that has
-// no elements got one.
+// rounded to f64, a count that is not a number was made an integer, an exported slice that has no
+// elements got one, products of bytes were rounded before their sum, and bounds beyond f16, which
+// bind nothing, were refused.
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -233,7 +234,118 @@ TEST_CASE("a reduction of scattered elements that ONNX does not know is refused"
   }
 }
 
-// Of x[-8::-1] NumPy takes no elements where x has fewer than 8; ONNX takes the first one.
+// Expected: ONNX Runtime 1.30. The sums are 16275, -16275 and twice 175, and 0.1 * 0.2 / 7 of them
+// in f32 a little more than 46.5, -46.5 and 0.5: 47, -47 and 1.
+TEST_CASE("a product of bytes is rounded once") {
+  struct Product {
+    std::vector<uint8_t> row, column;
+    double expected;
+  };
+  const Product products[] = {{{242, 204, 100, 159}, {189, 185, 26, 147}, 175},
+                              {{237, 242, 36, 27}, {32, 58, 73, 159}, 81},
+                              {{95, 226, 147, 193}, {166, 51, 175, 234}, 129},
+                              {{238, 71, 84, 151}, {150, 158, 135, 107}, 129}};
+  const auto number = [](float value) { return Tensor::scalar<float>(value); };
+  const auto byte = [](uint8_t value) { return Tensor::scalar<uint8_t>(value); };
+  for (const Product& p : products) {
+    const OnnxOp op{.op = "QLinearMatMul",
+                    .operands = {{"a", Tensor::of<uint8_t>({1, 4}, p.row)},
+                                 {"as", number(0.1f), true},
+                                 {"az", byte(128), true},
+                                 {"b", Tensor::of<uint8_t>({4, 1}, p.column)},
+                                 {"bs", number(0.2f), true},
+                                 {"bz", byte(120), true},
+                                 {"ys", number(7), true},
+                                 {"yz", byte(128), true}}};
+    for (const char* backend : {"ref", "cpu", "npu"}) CHECK(op.run(backend).at(0) == p.expected);
+  }
+}
+
+TEST_CASE("a bound that f16 does not hold binds nothing") {
+  const Tensor x = Tensor::of<float>({4}, {-65504, -1, 2, 65504}).cast(f16);
+  const auto of = [&](const char* op, const std::vector<std::string>& attributes, int64_t opset) {
+    return elements_of(
+        OnnxOp{.op = op, .operands = {{"x", x}}, .attributes = attributes, .opset = opset}.run());
+  };
+  using Elements = std::vector<double>;
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  const Elements all{-65504, -1, 2, 65504};
+  for (const int64_t opset : {6, 10}) {
+    CHECK(of("Clip", {onnx_float("min", 0), onnx_float("max", kLargest)}, opset) ==
+          Elements{0, 0, 2, 65504});
+    CHECK(of("Clip", {onnx_float("min", -kLargest), onnx_float("max", 1)}, opset) ==
+          Elements{-65504, -1, 1, 1});
+    CHECK(of("Clip", {}, opset) == all);
+  }
+  CHECK(of("ThresholdedRelu", {onnx_float("alpha", 1e10f)}, 10) == Elements{0, 0, 0, 0});
+  CHECK(of("ThresholdedRelu", {onnx_float("alpha", -1e10f)}, 10) == all);
+}
+
+// A bound was cut off to a whole number, so that -2 stayed below a threshold of -2.5.
+TEST_CASE("a bound with a fraction is refused for integers") {
+  const auto of = [](const char* op, const std::vector<std::string>& attributes) {
+    return OnnxOp{.op = op,
+                  .operands = {{"x", Tensor::of<int32_t>({4}, {-3, -2, 2, 9})}},
+                  .attributes = attributes,
+                  .opset = 10};
+  };
+  CHECK(elements_of(of("Clip", {onnx_float("max", 2)}).run()) == std::vector<double>{-3, -2, 2, 2});
+  for (const OnnxOp& op : {of("ThresholdedRelu", {onnx_float("alpha", -2.5f)}),
+                           of("Clip", {onnx_float("min", -2.5f)})}) {
+    const std::string text = error_of([&] { op.import(); });
+    CHECK_MESSAGE(contains(text, "a number that fits i32, got -2.5"), text);
+  }
+}
+
+// ONNX's text has scales of rows; ONNX Runtime 1.30 takes one number alone. By hand: the sums are
+// 4, 8 and 12 times the scales 1, 2 and 3, and those of columns twice 3.
+TEST_CASE("a scale of each row of a matrix goes with its product with a vector") {
+  const auto floats = [](const Shape& shape, const std::vector<float>& values) {
+    return Tensor::of<float>(shape, values);
+  };
+  const Tensor one = Tensor::scalar<float>(1), zero = Tensor::scalar<uint8_t>(0);
+  const auto product = [&](const Tensor& a, const Tensor& a_scale, const Tensor& b,
+                           const Tensor& b_scale, const Tensor& y_scale, const Tensor& y_zero) {
+    return OnnxOp{.op = "QLinearMatMul",
+                  .operands = {{"a", a},
+                               {"as", a_scale, true},
+                               {"az", zero, true},
+                               {"b", b},
+                               {"bs", b_scale, true},
+                               {"bz", zero, true},
+                               {"ys", y_scale, true},
+                               {"yz", y_zero, true}}}
+        .run();
+  };
+  const Tensor rows = Tensor::of<uint8_t>({3, 2}, {2, 2, 4, 4, 6, 6});
+  const Tensor ones = Tensor::of<uint8_t>({2}, {1, 1});
+  const auto bytes = [](const Shape& shape, const std::vector<uint8_t>& values) {
+    return Tensor::of<uint8_t>(shape, values);
+  };
+  CHECK(bit_equal(product(rows, floats({3}, {1, 2, 3}), ones, one, one, zero),
+                  bytes({3}, {4, 16, 36})));
+  CHECK(bit_equal(product(rows, floats({3, 1}, {1, 2, 3}), ones, one, floats({3}, {1, 2, 4}),
+                          bytes({3}, {1, 2, 3})),
+                  bytes({3}, {5, 10, 12})));
+  const Tensor columns = Tensor::full(u8, {2, 2, 3}, 3);
+  CHECK(bit_equal(product(ones, one, columns, Tensor::full(f32, {2, 1, 3}, 2), one, zero),
+                  Tensor::full(u8, {2, 3}, 12)));
+}
+
+TEST_CASE("a zero point of one number may have a length that the file leaves open") {
+  const auto product = [](const Tensor& zero, const std::vector<int64_t>& declared) {
+    return elements_of(OnnxOp{.op = "ConvInteger",
+                              .operands = {{"x", Tensor::of<uint8_t>({1, 1, 3}, {5, 6, 7})},
+                                           {"w", Tensor::of<uint8_t>({1, 1, 1}, {2}), true},
+                                           {"z", zero, false, declared}}}
+                           .run());
+  };
+  CHECK(product(Tensor::of<uint8_t>({1}, {4}), {-1}) == std::vector<double>{2, 4, 6});
+  const std::string text = error_of([&] { product(Tensor::of<uint8_t>({2}, {4, 4}), {2}); });
+  CHECK_MESSAGE(contains(text, "its zero point is [2], where it takes []"), text);
+}
+
+// NumPy takes no elements of x[-8::-1] where x has fewer than 8; ONNX takes the first one.
 TEST_CASE("an exported slice that goes backwards from before its axis stays empty") {
   const TempFolder files;
   const std::string path = files.file("m.onnx");

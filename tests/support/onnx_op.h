@@ -32,6 +32,8 @@ struct OnnxOp {
     switch (dtype) {
       case keel::DType::kF32:
         return 1;
+      case keel::DType::kU8:
+        return 2;
       case keel::DType::kI32:
         return 6;
       case keel::DType::kI64:
@@ -45,7 +47,7 @@ struct OnnxOp {
       default:
         throw keel::Error({.op = "OnnxOp",
                            .argument = "operand",
-                           .expected = "f64, f32, f16, bf16, i64 or i32",
+                           .expected = "f64, f32, f16, bf16, i64, i32 or u8",
                            .got = keel::name_of(dtype),
                            .fix = "add its number of ONNX to number_of()"});
     }

@@ -82,6 +82,12 @@ void read_onnx_model(const std::string& path, const ScanContext&, ReportBuilder&
   const ModelProto model = onnx::read_model(path);
   Verdicts verdicts = judge(model);
   add_nodes(model.graph, verdicts, report);
+  if (model.has_training_info) {
+    report.add(0, "training_info",
+               {kModule, "training_info", Level::kTrainingAfterTool,
+                "keel import leaves it out; keel train --model trains the imported graph by an "
+                "optimizer of Keel's"});
+  }
   verdicts.take_rest(
       [&](const std::string& node, const Finding& finding) { report.add(0, node, finding); });
 }

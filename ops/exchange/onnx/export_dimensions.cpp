@@ -14,7 +14,7 @@ std::optional<ExportDimension> dimension_of(const std::vector<int64_t>& values) 
   const ExportDimension found{.size = values[0] - change / step * kProbedBatches[0],
                               .per_batch = change / step};
   for (size_t i = 0; i < values.size(); ++i) {
-    if (found.per_batch * kProbedBatches[i] + found.size != values[i]) return std::nullopt;
+    if (found.at(kProbedBatches[i]) != values[i]) return std::nullopt;
   }
   return found;
 }

@@ -19,6 +19,7 @@ struct ExportDimension {
   int64_t per_batch = 0;
 
   bool fixed() const noexcept { return per_batch == 0; }
+  int64_t at(int64_t batch) const noexcept { return per_batch * batch + size; }
   bool operator==(const ExportDimension&) const = default;
 };
 using ExportDimensions = std::vector<ExportDimension>;

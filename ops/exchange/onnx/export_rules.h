@@ -37,6 +37,8 @@ class ExportContext {
                 ExportDtypes dtypes);
 
   const Node& node() const { return *twins_.front(); }
+  // The node as it is for each size of the batch that is probed.
+  const std::vector<const Node*>& twins() const { return twins_; }
   // Throws Error where the attributes depend on the size of the batch.
   template <class S>
   const S& as() const {

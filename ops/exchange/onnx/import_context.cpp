@@ -163,6 +163,27 @@ void NodeContext::require_rank(const Value& value, size_t least, size_t most,
                                     : " to " + std::to_string(most)));
 }
 
+void NodeContext::require_shape(const Value& value, const Shape& shape, const char* what) const {
+  const Shape& own = value.shape({});
+  bool fits = own.rank() == shape.rank();
+  for (size_t i = 0; fits && i < own.rank(); ++i)
+    fits = own[i] == shape[i] || own[i] < 0 || shape[i] < 0;
+  if (!fits)
+    refuse(std::string(what) + " " + to_string(own) + ", where it takes " + to_string(shape));
+}
+
+void NodeContext::require_broadcast(const Value& value, const Shape& to, const char* what) const {
+  const Shape& own = value.shape({});
+  bool fits = own.rank() <= to.rank();
+  for (size_t i = 0; fits && i < own.rank(); ++i) {
+    const int64_t dim = to[to.rank() - own.rank() + i];
+    fits = own[i] == dim || own[i] == 1 || own[i] < 0 || dim < 0;
+  }
+  if (!fits)
+    refuse(std::string(what) + " " + to_string(own) + ", which does not broadcast to " +
+           to_string(to));
+}
+
 Shape NodeContext::known_shape(const Value& value, const char* what) {
   const Shape& shape = value.shape({});
   if (shape.known()) return shape;

@@ -119,6 +119,11 @@ class NodeContext {
   bool is_constant(size_t i) const;
   // Refuses a value of fewer or more dimensions.
   void require_rank(const Value& value, size_t least, size_t most, const char* what) const;
+  // Refuse a value of another shape, and one that gives what it broadcasts with another shape than
+  // `to`. What adds a weight by broadcasting asks for one of them: a weight of a wrong size would
+  // change the shape of the result. A dimension that is not known fits any.
+  void require_shape(const Value& value, const Shape& shape, const char* what) const;
+  void require_broadcast(const Value& value, const Shape& to, const char* what) const;
   // The shape of a value, all of whose dimensions have to be known.
   Shape known_shape(const Value& value, const char* what);
 

@@ -70,6 +70,12 @@ inline Value along_axis(const Value& x, size_t axis, size_t rank) {
   return axes.empty() ? x : expand_dims(x, axes, {});
 }
 
+// Refuses a parameter of another shape than one number for each channel of x, along axis 1.
+inline void require_of_channels(const NodeContext& c, const Value& parameter, const Value& x,
+                                const char* what) {
+  c.require_shape(parameter, {x.shape({})[1]}, what);
+}
+
 struct OperandPair {
   Value a, b;
 };

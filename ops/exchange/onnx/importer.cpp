@@ -69,6 +69,15 @@ bool may_be_imported(const ValueInfo& info) {
   return is_tensor && (info.type == DataType::kUndefined || dtype_of(info.type));
 }
 
+// Returns what an error of a node says. The line that asked for it may be one of a rule, which
+// users know nothing of: the node's stands in its place.
+std::string text_at(const Error& error, CallSite node) {
+  const CallSite site = error.info().site;
+  const std::string text = error.what(), place = " (" + to_string(site) + ")";
+  if (!site.known() || site.file == node.file || !text.ends_with(place)) return text;
+  return text.substr(0, text.size() - place.size()) + " (" + printable(to_string(node)) + ")";
+}
+
 bool is_initial(const NodeProto& node) {
   return std::any_of(node.attributes.begin(), node.attributes.end(),
                      [](const AttributeProto& attribute) { return attribute.name == kInitial; });
@@ -111,7 +120,7 @@ Importer::Importer(const ModelProto& model, const ImportOptions& options, const 
 
 int64_t Importer::version_of(const std::string& domain) const {
   const auto entry = model_.opsets.find(domain);
-  return entry == model_.opsets.end() ? 1 : entry->second;
+  return entry == model_.opsets.end() ? 0 : entry->second;
 }
 
 void Importer::refuse(const NodeProto& node, const RefusedNode& refused) {
@@ -432,6 +441,8 @@ void Importer::import_node(const GraphProto& graph, const NodeProto& node, CallS
   const bool read_before = std::exchange(read_assumed_, false);
   try {
     if (rules_.find(node.domain, node.op) == nullptr) throw DependsOnRefused();  // told of already
+    if (!model_.opsets.contains(node.domain))
+      throw RefusedNode{"the file names no version of its op set"};
     for (const std::string& input : node.inputs)
       if (!input.empty() && names.find(input) == nullptr)
         throw RefusedNode{"no node before it gives '" + input + "'"};
@@ -463,7 +474,7 @@ void Importer::import_node(const GraphProto& graph, const NodeProto& node, CallS
     checked_.erase(&node);
     unchecked_.insert(&node);
   } catch (const Error& error) {
-    if (refused_.insert(&node).second) refuse(node, {error.what()});
+    if (refused_.insert(&node).second) refuse(node, {text_at(error, site)});
   }
   read_assumed_ = read_before;
   for (const AttributeProto& attribute : node.attributes)

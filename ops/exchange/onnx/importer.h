@@ -95,6 +95,7 @@ class Importer {
     Importer& importer_;
     Graph* outer_;
   };
+  // Returns the version of the op set that the file names for a domain; 0 where it names none.
   int64_t version_of(const std::string& domain) const;
   // The value in the model's graph: a known one becomes a constant or, of an initializer of floats,
   // a state. Throws RefusedNode where it follows from the sizes of a trial.

@@ -278,6 +278,9 @@ ModelProto parse_model(std::string bytes, const std::string& source_name) {
       case ModelField::kFunctions:
         model.has_functions = true;
         break;
+      case ModelField::kTrainingInfo:
+        model.has_training_info = true;
+        break;
       default:
         break;
     }

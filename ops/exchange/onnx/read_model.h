@@ -86,6 +86,7 @@ struct ModelProto {
   std::map<std::string, int64_t> opsets;  // version by domain; "ai.onnx" is ""
   GraphProto graph;
   bool has_functions = false;
+  bool has_training_info = false;  // how it is trained, beside the graph
   std::shared_ptr<const std::string> bytes;
 };
 

@@ -87,34 +87,52 @@ ExportNames write_cumsum(Context& c) {
                {{"exclusive", int64_t{a.exclusive}}, {"reverse", int64_t{a.reverse}}})};
 }
 
-// Sorting is stable both in Keel and in TopK: equal elements keep their order. Where floats are
-// sorted, NaN is the largest: it takes the place of infinity first, and a second sort brings it
-// behind all others, or in front of them.
-ExportNames write_sort(Context& c) {
-  const auto& a = c.as<SortAttributes>();
+// Returns the first `kept` elements in order along an axis, and their indices. Sorting is stable
+// both in Keel and in TopK: equal elements keep their order. Where floats are sorted, NaN is the
+// largest: it takes the place of infinity first, and a second sort brings it behind all others, or
+// in front of them.
+ExportNames in_order(Context& c, int64_t axis, bool descending, const ExportDimension& kept) {
   const DType dtype = c.dtype(0);
-  const ExportDimensions dims = c.dims(0);
-  const std::string count = c.dimensions({dims[static_cast<size_t>(a.axis)]});
   const WrittenAttributes attributes{
-      {"axis", a.axis}, {"largest", int64_t{a.descending}}, {"sorted", int64_t{1}}};
+      {"axis", axis}, {"largest", int64_t{descending}}, {"sorted", int64_t{1}}};
   const std::string x = c.in(0);
-  // Nothing is to be sorted, and runtimes divide by the number of elements.
-  for (const ExportDimension& dim : dims) {
-    if (dim.fixed() && dim.size == 0) return {x, c.cast(x, dtype, i64)};
-  }
-  const auto sorted = [&](const std::string& keys) {
-    return c.ops("TopK", {keys, count}, 2, attributes);
+  const auto sorted = [&](const std::string& keys, const ExportDimension& count) {
+    return c.ops("TopK", {keys, c.dimensions({count})}, 2, attributes);
   };
-  if (!is_float(dtype)) return sorted(x);
+  if (!is_float(dtype)) return sorted(x, kept);
   const auto along = [&](const std::string& values, const std::string& indices) {
-    return c.op("GatherElements", {values, indices}, {{"axis", a.axis}});
+    return c.op("GatherElements", {values, indices}, {{"axis", axis}});
   };
   const std::string is_nan = c.op("IsNaN", {x});
   const std::string infinity = c.number(dtype, std::numeric_limits<double>::infinity());
-  const std::string first = sorted(c.op("Where", {is_nan, infinity, x}))[1];
+  const ExportDimension all = c.dims(0)[static_cast<size_t>(axis)];
+  const std::string first = sorted(c.op("Where", {is_nan, infinity, x}), all)[1];
   const std::string nan_keys = along(c.cast(is_nan, boolean, i32), first);
-  const std::string order = along(first, sorted(nan_keys)[1]);
+  const std::string order = along(first, sorted(nan_keys, kept)[1]);
   return {along(x, order), order};
+}
+
+ExportNames write_sort(Context& c) {
+  const auto& a = c.as<SortAttributes>();
+  const ExportDimensions dims = c.dims(0);
+  // Nothing is to be sorted, and runtimes divide by the number of elements.
+  for (const ExportDimension& dim : dims) {
+    if (!dim.fixed() || dim.size != 0) continue;
+    const std::string x = c.in(0);
+    return {x, c.cast(x, c.dtype(0), i64)};
+  }
+  return in_order(c, a.axis, a.descending, dims[static_cast<size_t>(a.axis)]);
+}
+
+ExportNames write_top_k(Context& c) {
+  const auto& a = c.as<TopKAttributes>();
+  return in_order(c, a.axis, true, {.size = a.k});
+}
+
+// Runtimes divide by the number of elements, so that a top_k without any is decomposed.
+std::string refuses_top_k(const Node& node) {
+  const bool empty = node.input(0).shape().num_elements() == 0 || node.as<TopKAttributes>().k == 0;
+  return empty ? "it has no elements" : "";
 }
 
 }  // namespace
@@ -129,6 +147,7 @@ void register_export_reductions(ExportRules& rules) {
   rules.add({.op = "argmax", .write = write_argmax, .dtypes = kWide});
   rules.add({.op = "cumsum", .write = write_cumsum, .dtypes = kWide});
   rules.add({.op = "sort", .write = write_sort, .dtypes = kWide});
+  rules.add({.op = "top_k", .write = write_top_k, .dtypes = kWide, .refuses = refuses_top_k});
 }
 
 }  // namespace keel::onnx

@@ -46,13 +46,58 @@ bool begins_inside(const ExportDimension& begin, const ExportDimension& dim) {
   return begin.per_batch + dim.per_batch >= 0 && std::max(begin.size, kFarBefore) + dim.size >= 0;
 }
 
+// The bounds of a slice, of which one may follow the batch.
+struct Bounds {
+  ExportDimensions begin, end, strides;
+
+  int64_t size_of(size_t axis, int64_t dim, int64_t batch) const {
+    const SliceAttributes one{.begin = {begin[axis].at(batch)},
+                              .end = {end[axis].at(batch)},
+                              .strides = {strides[axis].at(batch)}};
+    return slice_bounds(one, 0, dim).size;
+  }
+};
+
+// Returns a batch beyond every number that a slice means to begin or end at: files have 2^31 - 1
+// for the end of an axis.
+int64_t large_batch(const ExportDimension& dim) {
+  constexpr int64_t kLongAxis = int64_t{1} << 30;
+  return std::max(kLongAxis / std::max<int64_t>(dim.per_batch, 1), 2 * kProbedBatches.back());
+}
+
+// Refuses a slice that ends where its axis does for a small batch and not for those that are
+// probed, or for these and not for a large one, so that its size is not what they say of it: what
+// is computed from that size would be wrong.
+void require_size_of_any_batch(const Context& c, const Bounds& bounds, size_t axis) {
+  std::vector<int64_t> dims, sizes;
+  for (const Node* twin : c.twins()) {
+    dims.push_back(twin->input(0).shape()[axis]);
+    sizes.push_back(twin->type().shape[axis]);
+  }
+  const auto dim = dimension_of(dims), size = dimension_of(sizes);
+  // A size that no formula has is refused where somebody asks for it.
+  if (!size || (dim && dim->fixed())) return;
+  const auto fits = [&, axis](int64_t batch) {
+    const int64_t whole = dim->at(batch), due = size->at(batch);
+    return whole < 0 || due < 0 || bounds.size_of(axis, whole, batch) == due;
+  };
+  int64_t batch = 1;
+  while (dim && batch < kProbedBatches[0] && fits(batch)) ++batch;
+  const bool small = batch < kProbedBatches[0];
+  if (small || !fits(large_batch(*dim)))
+    c.refuse("how many elements it takes of axis " + std::to_string(axis) +
+             " is another number where the batch is " + (small ? "small" : "large") +
+             "; export it for one size of the batch");
+}
+
 // A slice that goes backwards from before the first element has none, where ONNX has it begin at
 // the first one.
 ExportNames write_slice(Context& c) {
   const size_t rank = c.rank(0);
   if (rank == 0) return {c.in(0)};
-  ExportDimensions begin = c.attribute_dims("begin"), end = c.attribute_dims("end");
-  ExportDimensions strides = c.attribute_dims("strides");
+  Bounds bounds{c.attribute_dims("begin"), c.attribute_dims("end"), c.attribute_dims("strides")};
+  for (size_t axis = 0; axis < rank; ++axis) require_size_of_any_batch(c, bounds, axis);
+  auto& [begin, end, strides] = bounds;
   std::vector<int64_t> axes(rank);
   std::iota(axes.begin(), axes.end(), 0);
   for (size_t axis = 0; axis < rank; ++axis) {

@@ -5,6 +5,7 @@
 
 #include "keel/ops/composed/convolutions.h"
 #include "keel/ops/elementwise.h"
+#include "keel/ops/exchange/onnx/import_quantized.h"
 #include "keel/ops/exchange/onnx/import_rules.h"
 #include "keel/ops/exchange/onnx/import_shapes.h"
 #include "keel/ops/exchange/onnx/import_windows.h"
@@ -83,6 +84,7 @@ Value convolution(NodeContext& c, const Value& x, const Value& weights, SpatialW
 
 Value with_bias(NodeContext& c, const Value& y, size_t input) {
   if (!c.has(input)) return y;
+  require_of_channels(c, c.in(input), y, "its bias is");
   return add(y, along_axis(c.in(input), 1, y.shape({}).rank()), {});
 }
 
@@ -94,14 +96,8 @@ Values conv(NodeContext& c) {
 }
 
 Values integer_conv(NodeContext& c) {
-  const auto shifted = [&](size_t operand, size_t zero_point, bool channels) {
-    const Value x = cast(c.in(operand), i32, {});
-    if (!c.has(zero_point)) return x;
-    Value zero = cast(c.in(zero_point), i32, {});
-    if (channels && zero.shape({}).rank() == 1) zero = along_axis(zero, 0, x.shape({}).rank());
-    return sub(x, zero, {});
-  };
-  const Value x = shifted(0, 2, false), weights = shifted(1, 3, true);
+  const Value x = less_zero_point(c, c.in(0), 2, kOneNumber);
+  const Value weights = less_zero_point(c, c.in(1), 3, 0);
   const int64_t groups = c.attribute("group", int64_t{1});
   const SpatialWindows windows = read_windows(c, x.shape({}), kernel_of(c, weights));
   return {convolution(c, x, weights, windows, groups)};
@@ -128,6 +124,10 @@ Ints transposed_sizes(NodeContext& c, SpatialWindows& windows) {
     const int64_t whole = (w.in - 1) * w.stride + w.extent() + beyond[i];
     if (wanted.empty() && automatic != "SAME_UPPER" && automatic != "SAME_LOWER") {
       sizes.push_back(whole - w.low - w.high);
+      if (sizes.back() < 0) {
+        c.refuse("its pads " + std::to_string(w.low) + " and " + std::to_string(w.high) +
+                 " take off more than the " + std::to_string(whole) + " elements that there are");
+      }
       continue;
     }
     sizes.push_back(wanted.empty() ? w.in * w.stride : wanted[wanted.size() - count + i]);

@@ -210,10 +210,17 @@ Values softsign(NodeContext& c) {
   return {x / (abs(x, {}) + 1.0)};
 }
 
+// Returns what a number of an attribute, which is f32, is in another dtype of floats: infinite
+// beyond what that holds. Integers take it as it is, so that a fraction is refused.
+double converted(double number, DType dtype) {
+  if (!is_float(dtype)) return number;
+  return Tensor::full(f32, {}, number).cast(dtype, {}).at(0);
+}
+
 Values thresholded_relu(NodeContext& c) {
   const double alpha = c.attribute("alpha", 1.0);
   const Value x = c.in(0);
-  return {select(greater(x, alpha, {}), x, 0.0, {})};
+  return {select(greater(x, converted(alpha, x.dtype({})), {}), x, 0.0, {})};
 }
 
 Values shrink(NodeContext& c) {
@@ -246,12 +253,23 @@ Values clip(NodeContext& c) {
   c.ignore("consumed_inputs");
   Value x = c.in(0);
   if (c.version() < 11) {
-    if (c.has_attribute("min")) x = maximum(x, c.attribute("min", 0.0), {});
-    if (c.has_attribute("max")) x = minimum(x, c.attribute("max", 0.0), {});
+    constexpr double kNone = std::numeric_limits<double>::infinity();
+    const double least = converted(c.attribute("min", -kNone), x.dtype({}));
+    const double most = converted(c.attribute("max", kNone), x.dtype({}));
+    if (least != -kNone) x = maximum(x, least, {});
+    if (most != kNone) x = minimum(x, most, {});
     return {x};
   }
-  if (c.has(1)) x = maximum(x, c.in(1, StateUse::kKept), {});
-  if (c.has(2)) x = minimum(x, c.in(2, StateUse::kKept), {});
+  // A bound is one number, which some files have as a list of one.
+  const auto bound = [&](size_t input) {
+    const Value number = c.in(input, StateUse::kKept);
+    if (number.shape({}).rank() == 1 && number.shape({})[0] == 1)
+      return reshape(number, Shape{}, {});
+    c.require_broadcast(number, x.shape({}), "its bound is");
+    return number;
+  };
+  if (c.has(1)) x = maximum(x, bound(1), {});
+  if (c.has(2)) x = minimum(x, bound(2), {});
   return {x};
 }
 

@@ -28,6 +28,11 @@ Values batch_normalization(NodeContext& c) {
                                         : c.attribute("training_mode", int64_t{0}) != 0;
   const Value x = c.in(0), scale = c.in(1), offset = c.in(2);
   const Value mean_kept = c.in(3, StateUse::kKept), variance_kept = c.in(4, StateUse::kKept);
+  c.require_rank(x, 2, Shape::kMaxRank, "its input is");
+  require_of_channels(c, scale, x, "its scale is");
+  require_of_channels(c, offset, x, "its bias is");
+  require_of_channels(c, mean_kept, x, "its mean is");
+  require_of_channels(c, variance_kept, x, "its variance is");
   if (!training) {
     const DType wide = x.dtype({}) == f64 ? f64 : f32;
     return {batch_norm_inference(x, scale, offset, cast(mean_kept, wide, {}),
@@ -44,10 +49,13 @@ Values instance_normalization(NodeContext& c) {
   c.ignore("consumed_inputs");
   const Value x = c.in(0);
   c.require_rank(x, 3, Shape::kMaxRank, "its input is");
+  const Value scale = c.in(1), offset = c.in(2);
+  require_of_channels(c, scale, x, "its scale is");
+  require_of_channels(c, offset, x, "its bias is");
   const size_t rank = x.shape({}).rank();
   const Centred centre = centred(widened_for_norm(x, {}), axes_from(2, rank), epsilon, {});
   const Value normal = cast(mul(centre.distances, centre.inverse, {}), x.dtype({}), {});
-  return {add(mul(normal, along_axis(c.in(1), 1, rank), {}), along_axis(c.in(2), 1, rank), {})};
+  return {add(mul(normal, along_axis(scale, 1, rank), {}), along_axis(offset, 1, rank), {})};
 }
 
 Values layer_normalization(NodeContext& c) {
@@ -56,6 +64,8 @@ Values layer_normalization(NodeContext& c) {
   const Value x = c.in(0);
   const size_t rank = x.shape({}).rank();
   const size_t axis = front_axis(c, c.attribute("axis", int64_t{-1}), rank);
+  c.require_broadcast(c.in(1), x.shape({}), "its scale is");
+  if (c.has(2)) c.require_broadcast(c.in(2), x.shape({}), "its bias is");
   // A scale or bias of one number stands for all of the axis.
   const auto is_whole = [&](size_t input) {
     const Shape& shape = c.in(input).shape({});

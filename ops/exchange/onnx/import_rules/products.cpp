@@ -1,8 +1,8 @@
 // Matrix products, those of integers included, and einsum.
 #include "keel/ops/composed/einsum.h"
 #include "keel/ops/elementwise.h"
+#include "keel/ops/exchange/onnx/import_quantized.h"
 #include "keel/ops/exchange/onnx/import_rules.h"
-#include "keel/ops/exchange/onnx/import_shapes.h"
 #include "keel/ops/matmul.h"
 
 namespace keel::onnx {
@@ -26,23 +26,16 @@ Values general_product(NodeContext& c) {
       scaled(matmul(c.in(0), c.in(1), {.transpose_a = transpose_a, .transpose_b = transpose_b}, {}),
              alpha);
   if (!c.has(2)) return {ab};
+  c.require_broadcast(c.in(2), ab.shape({}), "its C is");
   return {add(ab, scaled(c.in(2), beta), {})};
 }
 
 Values einsum_of(NodeContext& c) { return {einsum(c.attribute("equation", ""), c.all(), {})}; }
 
-// An integer operand less its zero point, which is one number, or one for each row or column.
-Value shifted(NodeContext& c, size_t operand, size_t zero_point, bool rows) {
-  const Value x = cast(c.in(operand), i32, {});
-  if (!c.has(zero_point)) return x;
-  Value zero = cast(c.in(zero_point), i32, {});
-  if (rows && zero.shape({}).rank() == 1 && zero.shape({})[0] != 1)
-    zero = expand_dims(zero, {1}, {});
-  return sub(x, zero, {});
-}
-
 Values integer_product(NodeContext& c) {
-  return {matmul(shifted(c, 0, 2, true), shifted(c, 1, 3, false), {}, {})};
+  const Value a = c.in(0), b = c.in(1);
+  return {matmul(less_zero_point(c, a, 2, axis_of_rows(a)),
+                 less_zero_point(c, b, 3, axis_of_columns(b)), {}, {})};
 }
 
 }  // namespace

@@ -1,36 +1,24 @@
 // Numbers as bytes with a scale and a zero point, and products of them.
 #include "keel/ops/elementwise.h"
+#include "keel/ops/exchange/onnx/import_quantized.h"
 #include "keel/ops/exchange/onnx/import_rules.h"
 #include "keel/ops/exchange/onnx/import_shapes.h"
 #include "keel/ops/matmul.h"
 #include "keel/ops/reduce.h"
+#include "keel/ops/shape.h"
 
 namespace keel::onnx {
 namespace {
-
-// A scale or zero point, of one number or one for each part along `axis`, beside a value.
-Value beside(NodeContext& c, size_t input, size_t axis, size_t rank) {
-  const Value x = c.in(input, StateUse::kKept);
-  if (x.shape({}).rank() == 0) return x;
-  if (x.shape({}).rank() == 1 && x.shape({})[0] == 1) return reshape(x, Shape{}, {});
-  return along_axis(x, axis, rank);
-}
 
 size_t quantized_axis(NodeContext& c, size_t rank) {
   const int64_t axis = c.attribute("axis", int64_t{1});
   return rank < 2 ? 0 : front_axis(c, axis, rank);
 }
 
-// x / scale, rounded to even, plus the zero point, as bytes.
-Value quantized(const Value& x, const Value& scale, const Value& zero) {
-  const Value steps = round(div(x, scale, {}), {});
+// x rounded to even, plus the zero point, as bytes.
+Value rounded(const Value& x, const Value& zero) {
+  const Value steps = round(x, {});
   return cast(zero.valid() ? add(steps, cast(zero, x.dtype({}), {}), {}) : steps, u8, {});
-}
-
-Value dequantized(const Value& x, const Value& scale, const Value& zero) {
-  const Value whole = cast(x, i32, {});
-  const Value shifted = zero.valid() ? sub(whole, cast(zero, i32, {}), {}) : whole;
-  return mul(cast(shifted, scale.dtype({}), {}), scale, {});
 }
 
 // Attributes that came with op sets 21 and 23, of which only what says nothing new is taken: the
@@ -54,19 +42,19 @@ Values quantize(NodeContext& c) {
   c.ignore("saturate");
   require_defaults(c, u8);
   const Value x = c.in(0);
-  const size_t rank = x.shape({}).rank(), axis = quantized_axis(c, rank);
-  const Value zero = c.has(2) ? beside(c, 2, axis, rank) : Value();
+  const size_t axis = quantized_axis(c, x.shape({}).rank());
+  const Value zero = c.has(2) ? beside(c, 2, x, axis, "its zero point is") : Value();
   if (zero.valid() && zero.dtype({}) != u8)
     c.refuse(std::string("it quantizes to ") + keel::name_of(zero.dtype({})));
-  return {quantized(x, beside(c, 1, axis, rank), zero)};
+  return {rounded(div(x, beside(c, 1, x, axis, "its scale is"), {}), zero)};
 }
 
 Values dequantize(NodeContext& c) {
   require_defaults(c, c.in(1, StateUse::kKept).dtype({}));
   const Value x = c.in(0);
-  const size_t rank = x.shape({}).rank(), axis = quantized_axis(c, rank);
-  const Value zero = c.has(2) ? beside(c, 2, axis, rank) : Value();
-  return {dequantized(x, beside(c, 1, axis, rank), zero)};
+  const size_t axis = quantized_axis(c, x.shape({}).rank());
+  const Value scale = beside(c, 1, x, axis, "its scale is");
+  return {mul(cast(less_zero_point(c, x, 2, axis), scale.dtype({}), {}), scale, {})};
 }
 
 // The scale makes the values' range, with 0 in it, 255 steps.
@@ -76,16 +64,32 @@ Values dynamic_quantize(NodeContext& c) {
   const Value low = minimum(min(x, {}, false, {}), 0.0, {});
   const Value scale = div(sub(high, low, {}), 255.0, {});
   const Value zero = cast(round(clamp(neg(div(low, scale, {}), {}), 0.0, 255.0, {}), {}), u8, {});
-  return {quantized(x, scale, zero), scale, zero};
+  return {rounded(div(x, scale, {}), zero), scale, zero};
 }
 
+// Scales and zero points are those of rows of the left operand and of the result, and of columns of
+// the right operand. Sums are of whole numbers, which are scaled once: products of scaled operands
+// would round the other way where a result lies between two bytes.
 Values quantized_product(NodeContext& c) {
-  // By rows of the left operand and by columns of the right one.
-  const auto operand = [&](size_t i, size_t axis) {
-    return dequantized(c.in(i), beside(c, i + 1, axis, 2), beside(c, i + 2, axis, 2));
+  const Value a = c.in(0), b = c.in(3);
+  const size_t rows = axis_of_rows(a), columns = axis_of_columns(b);
+  const Value sums =
+      matmul(less_zero_point(c, a, 2, rows), less_zero_point(c, b, 5, columns), {}, {});
+  const auto scale = [&](size_t input, const Value& x, size_t axis) {
+    return cast(beside(c, input, x, axis, "its scale is"), f32, {});
   };
-  const Value product = matmul(operand(0, 0), operand(3, 1), {}, {});
-  return {quantized(product, beside(c, 6, 0, 2), beside(c, 7, 0, 2))};
+  // A vector leaves no axis in the sums, beside which the other operand's scale has one of 1.
+  const auto beside_sums = [](const Value& numbers, const Value& other, int64_t axis) {
+    const bool more = other.shape({}).rank() == 1 && numbers.shape({}).rank() > 1;
+    return more ? squeeze(numbers, {axis}, {}) : numbers;
+  };
+  const size_t rows_of_sums =
+      rows == kOneNumber ? kOneNumber : sums.shape({}).rank() - (columns == kOneNumber ? 1 : 2);
+  const Value scales =
+      mul(beside_sums(scale(1, a, rows), b, -1), beside_sums(scale(4, b, columns), a, -2), {});
+  const Value factor = div(scales, scale(6, sums, rows_of_sums), {});
+  return {rounded(mul(cast(sums, f32, {}), factor, {}),
+                  beside(c, 7, sums, rows_of_sums, "its zero point is"))};
 }
 
 }  // namespace

@@ -134,7 +134,14 @@ struct Kind {
 std::vector<std::string> activations_of(NodeContext& c, const Kind& kind, size_t directions) {
   std::vector<std::string> names;
   if (const AttributeProto* given = c.find_attribute("activations")) names = given->strings;
-  for (size_t i = 0; names.size() < directions * kind.activations.size(); ++i)
+  const size_t due = directions * kind.activations.size();
+  // ONNX's default for an RNN is two names, which files have for one direction, too.
+  if (due == 1 && names.size() == 2) names.pop_back();
+  if (!names.empty() && names.size() != due) {
+    c.refuse("it names " + std::to_string(names.size()) + " activations, where it takes " +
+             std::to_string(due));
+  }
+  for (size_t i = 0; names.size() < due; ++i)
     names.push_back(kind.activations[i % kind.activations.size()]);
   for (const std::string& name : names) {
     if (name != "Sigmoid" && name != "Tanh" && name != "Relu")
@@ -145,20 +152,43 @@ std::vector<std::string> activations_of(NodeContext& c, const Kind& kind, size_t
   return names;
 }
 
+// Returns the number of units. Refuses inputs that do not fit it, or the sequences, [time, batch,
+// features].
+int64_t checked_units(NodeContext& c, const Kind& kind, size_t directions, const Shape& sequences,
+                      bool batch_first) {
+  c.require_rank(c.in(2), 3, 3, "its recurrent weights are");
+  const int64_t units = c.known_shape(c.in(2), "its recurrent weights")[2];
+  const int64_t said = c.attribute("hidden_size", units);
+  if (said != units) {
+    c.refuse("its hidden_size is " + std::to_string(said) + ", and its recurrent weights are of " +
+             std::to_string(units) + " units");
+  }
+  const auto each = static_cast<int64_t>(directions);
+  const int64_t batch = sequences[1], rows = kind.gates * units;
+  c.require_shape(c.in(1), {each, rows, sequences[2]}, "its weights are");
+  c.require_shape(c.in(2), {each, rows, units}, "its recurrent weights are");
+  if (c.has(3)) c.require_shape(c.in(3), {each, 2 * rows}, "its biases are");
+  if (c.has(4)) c.require_shape(c.in(4), {batch}, "its lengths of sequences are");
+  for (size_t i = 5; i < 5 + kind.states; ++i) {
+    const Shape states = batch_first ? Shape{batch, each, units} : Shape{each, batch, units};
+    if (c.has(i)) c.require_shape(c.in(i), states, "its initial states are");
+  }
+  if (kind.states == 2 && c.has(7))
+    c.require_shape(c.in(7), {each, 3 * units}, "its peepholes are");
+  return units;
+}
+
 // Element `direction` of a value with one for each direction first; invalid where it is left out.
 Value of_direction(NodeContext& c, size_t input, size_t direction) {
   if (!c.has(input)) return {};
-  c.require_rank(c.in(input), 2, 3, "its weights are");
   return gather(c.in(input), c.result(Tensor::scalar(static_cast<int64_t>(direction))), 0, {});
 }
 
-Direction direction_of(NodeContext& c, const Kind& kind, size_t i) {
+Direction direction_of(NodeContext& c, const Kind& kind, size_t i, int64_t units) {
   Direction d;
+  d.units = units;
   d.input = transpose(of_direction(c, 1, i), {}, {});
-  const Value hidden = of_direction(c, 2, i);
-  c.require_rank(hidden, 2, 2, "its recurrent weights of a direction are");
-  d.units = c.known_shape(hidden, "its weights").back();
-  d.hidden = transpose(hidden, {}, {});
+  d.hidden = transpose(of_direction(c, 2, i), {}, {});
   if (kind.gates == 3) d.candidate = part(d.hidden, 2, d.units);
   if (const Value bias = of_direction(c, 3, i); bias.valid()) {
     d.input_bias = vector_part(bias, 0, kind.gates * d.units);
@@ -171,7 +201,6 @@ Values recurrent(NodeContext& c, const Kind& kind) {
   const std::string which = c.choice("direction", {"forward", "reverse", "bidirectional"});
   const size_t directions = which == "bidirectional" ? 2 : 1;
   const bool batch_first = c.attribute("layout", int64_t{0}) != 0;
-  c.ignore("hidden_size");
   c.ignore("output_sequence");
   const std::vector<std::string> activations = activations_of(c, kind, directions);
   const double clip = c.attribute("clip", 0.0);
@@ -181,10 +210,11 @@ Values recurrent(NodeContext& c, const Kind& kind) {
   c.require_rank(x, 3, 3, "its sequences are");
   if (batch_first) x = transpose(x, {1, 0, 2}, {});
   const Shape shape = c.known_shape(x, "its sequences");
+  const int64_t units = checked_units(c, kind, directions, shape, batch_first);
   const Value lengths = c.has(4) ? sequence_lengths(c, 4, shape[0]) : Value();
   std::vector<Values> results(1 + kind.states);
   for (size_t i = 0; i < directions; ++i) {
-    Direction d = direction_of(c, kind, i);
+    Direction d = direction_of(c, kind, i, units);
     d.clip = clip;
     d.linear_before_reset = linear;
     d.coupled = coupled;

@@ -27,26 +27,30 @@ struct ResizeSettings {
 struct ResizeAxis {
   int64_t in = 0, out = 0;
   double scale = 1, start = 0, end = 1;
+  bool sized = false;  // the node gives `out`, from which the scale follows
 };
 
-// Where element i of the result lies in the image.
-double position_of(NodeContext& c, const ResizeSettings& s, const ResizeAxis& a, int64_t i) {
-  const auto x = static_cast<double>(i);
-  const auto in = static_cast<double>(a.in), out = static_cast<double>(a.out);
-  const double length = a.scale * in;
-  if (s.position == "half_pixel") return (x + 0.5) / a.scale - 0.5;
-  if (s.position == "pytorch_half_pixel") return out > 1 ? (x + 0.5) / a.scale - 0.5 : 0;
+// Returns where element i of the result lies in the image, computed in `Real`.
+template <class Real>
+Real position_of(NodeContext& c, const ResizeSettings& s, const ResizeAxis& a, int64_t i) {
+  const auto x = static_cast<Real>(i), half = static_cast<Real>(0.5);
+  const auto in = static_cast<Real>(a.in), out = static_cast<Real>(a.out);
+  const auto scale = static_cast<Real>(a.scale);
+  const Real length = a.sized ? out : scale * in;
+  // A scale of two sizes is a rounded number, and a quotient by it may miss a whole one.
+  const auto unscaled = [&](Real place) { return a.sized ? place * in / out : place / scale; };
+  if (s.position == "half_pixel") return unscaled(x + half) - half;
+  if (s.position == "pytorch_half_pixel") return out > 1 ? unscaled(x + half) - half : 0;
   // Corners are aligned to the length before it is rounded down, as ONNX's own tests of it expect.
   if (s.position == "align_corners") return out > 1 ? x * (in - 1) / (length - 1) : 0;
-  if (s.position == "asymmetric") return x / a.scale;
-  if (s.position == "tf_half_pixel_for_nn") return (x + 0.5) / a.scale;
-  if (s.position == "half_pixel_symmetric") {
-    const double adjust = out / length, centre = in / 2;
-    return centre * (1 - adjust) + (x + 0.5) / a.scale - 0.5;
-  }
+  if (s.position == "asymmetric") return unscaled(x);
+  if (s.position == "tf_half_pixel_for_nn") return unscaled(x + half);
+  // The middle of the result lies in the middle of the image.
+  if (s.position == "half_pixel_symmetric") return in / 2 + unscaled(x + half - out / 2) - half;
   if (s.position == "tf_crop_and_resize") {
-    if (a.out > 1) return a.start * (in - 1) + x * (a.end - a.start) * (in - 1) / (out - 1);
-    return 0.5 * (a.start + a.end) * (in - 1);
+    const auto start = static_cast<Real>(a.start), end = static_cast<Real>(a.end);
+    if (a.out > 1) return start * (in - 1) + x * (end - start) * (in - 1) / (out - 1);
+    return half * (start + end) * (in - 1);
   }
   c.refuse("its coordinate_transformation_mode is '" + s.position + "'");
 }
@@ -59,11 +63,9 @@ int64_t nearest(NodeContext& c, const std::string& rounding, double scale, doubl
     whole = std::floor(x + 0.5);
   else if (rounding == "floor")
     whole = std::floor(x);
-  else if (rounding == kByScale) {
-    // In f32, as its factors are: 7 / 0.7f is 10 there, and in f64 more.
-    const auto rounded = static_cast<float>(x);
-    whole = scale < 1 ? std::ceil(rounded) : std::floor(rounded);
-  } else if (rounding == "ceil")
+  else if (rounding == kByScale)
+    whole = scale < 1 ? std::ceil(x) : std::floor(x);
+  else if (rounding == "ceil")
     whole = std::ceil(x);
   else
     c.refuse("its nearest_mode is '" + rounding + "'");
@@ -88,8 +90,12 @@ CroppedTaps taps_of(NodeContext& c, const ResizeSettings& s, const ResizeAxis& a
   const size_t count = s.mode == "nearest" ? 1 : s.mode == "linear" ? 2 : 4;
   taps.elements.assign(count, {});
   taps.weights.assign(count, {});
+  // The nearest element is that of a position in f32, as scales are: 8 / 1.6f is 5 there, and less
+  // in f64.
+  const bool narrow = count == 1 && !a.sized;
   for (int64_t i = 0; i < a.out; ++i) {
-    const double x = position_of(c, s, a, i);
+    const double x = narrow ? static_cast<double>(position_of<float>(c, s, a, i))
+                            : position_of<double>(c, s, a, i);
     if (!(std::fabs(x) < 0x1p53))
       c.refuse("element " + std::to_string(i) +
                " of an axis of its result lies nowhere in its input");
@@ -164,6 +170,7 @@ std::vector<ResizeAxis> resize_axes(NodeContext& c, const Shape& shape,
     } else {
       if (keeps_open_size(sizes, i, a.in)) continue;
       a.out = c.fixed(sizes, i);
+      a.sized = true;
       a.scale = static_cast<double>(a.out) / static_cast<double>(a.in);
     }
     constexpr int64_t kMost = 1 << 24;

@@ -31,6 +31,10 @@ Value likelihood_loss(NodeContext& c, const Value& log_probabilities, const Valu
   c.require_rank(log_probabilities, 2, Shape::kMaxRank, "its scores are");
   const int64_t classes = log_probabilities.shape({})[1];
   if (classes < 0) c.refuse("the number of its classes is not known before the run");
+  Shape of_targets;
+  for (size_t i = 0; i < log_probabilities.shape({}).rank(); ++i)
+    if (i != 1) of_targets.push_back(log_probabilities.shape({})[i]);
+  c.require_shape(targets, of_targets, "its targets are");
   Value ids = cast(targets, i64, {}), counts;
   if (c.has_attribute("ignore_index")) {
     counts = not_equal(ids, c.attribute("ignore_index", int64_t{0}), {});
@@ -45,7 +49,9 @@ Value likelihood_loss(NodeContext& c, const Value& log_probabilities, const Valu
   const Value chosen = sum(select(hit, log_probabilities, 0.0, {}), {1}, false, {});
   Value weights;
   if (c.has(2)) {
-    const Value of_classes = along_axis(c.in(2, StateUse::kKept), 1, rank);
+    const Value of_each = c.in(2, StateUse::kKept);
+    require_of_channels(c, of_each, log_probabilities, "its weights are");
+    const Value of_classes = along_axis(of_each, 1, rank);
     weights = sum(select(hit, of_classes, 0.0, {}), {1}, false, {});
   } else if (counts.valid()) {
     weights = cast(counts, log_probabilities.dtype({}), {});
