@@ -150,8 +150,9 @@ void AtomicFile::write(const void* bytes, size_t count) {
   }
 }
 
-void AtomicFile::commit() {
+void AtomicFile::commit(const std::function<void()>& before_it_appears) {
   if (retry([&] { return ::fsync(descriptor_); }) != 0) fail("cannot write");
+  if (before_it_appears) before_it_appears();
   // The lock goes with the descriptor, and whoever finds the temporary file without it removes it.
   if (retry([&] { return ::rename(temporary_.c_str(), target_.c_str()); }) != 0)
     fail("cannot replace the file");

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -33,6 +34,8 @@ KEEL_API void make_folder(const std::string& path);
 KEEL_API void remove_file(const std::string& path);
 
 // write_file_atomically in pieces: the file appears at commit(); without it nothing does.
+// `before_it_appears` is called once all bytes are on the disk, so that what the file takes the
+// place of may go; what it throws leaves the file unwritten.
 class KEEL_API AtomicFile {
  public:
   explicit AtomicFile(const std::string& path);
@@ -42,7 +45,7 @@ class KEEL_API AtomicFile {
 
   void write(const void* bytes, size_t count);
   void write(std::string_view bytes) { write(bytes.data(), bytes.size()); }
-  void commit();
+  void commit(const std::function<void()>& before_it_appears = {});
 
  private:
   [[noreturn]] void fail(const std::string& action);

@@ -213,10 +213,8 @@ class Team {
 
  private:
   static constexpr size_t kSlots = 8;
-  // Longer than what lies between two forks of a step, and than one worker waits for another whose
-  // chunk takes longer: being woken takes as long. It yields the processor meanwhile, as to the
-  // thread that feeds the device.
-  static constexpr std::chrono::microseconds kLooksOn{50};
+  // A worker yields the processor meanwhile, as to the thread that feeds the device.
+  static constexpr std::chrono::microseconds kLooksOn{kWorkerLooksOnUs};
 
   // Each worker has an arena of its own. oneTBB then starts its thread in the thread that summons
   // it, where it can be caught that the system refuses. Workers of one arena start one another, and

@@ -10,6 +10,10 @@
 namespace keel {
 
 inline constexpr int kMaxComputeThreads = 1024;
+// How long a thread with nothing to do looks on before it sleeps: longer than what lies between two
+// forks of a step, and than one worker waits for another whose chunk takes longer. Being woken
+// takes as long.
+inline constexpr int kWorkerLooksOnUs = 50;
 
 // Returns how many threads work on one parallel_for of this thread, the caller included: those of
 // the innermost ComputeThreads, else the processors that this process may use.

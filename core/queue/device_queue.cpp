@@ -15,8 +15,8 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kCacheLine = 64;
 constexpr int64_t kDefaultDepth = 128;
 constexpr int64_t kDefaultDepthBytes = int64_t{2} << 30;
-// A sleeping producer is woken when at least depth / kSlotsPerWake slots are free: each wake takes
-// a core from whoever computes.
+// A sleeping producer is woken when at least depth / kSlotsPerWake slots are free, or when the
+// consumer has to wait: each wake takes a core from whoever computes.
 constexpr int64_t kSlotsPerWake = 4;
 
 int64_t ns_since(Clock::time_point begin) {
@@ -82,10 +82,11 @@ struct DeviceQueue::State {
     if (held <= options.depth - options.depth / kSlotsPerWake) producer_word.bump();
   }
   void publish_token(Token kind) noexcept;
-  // Has the producer make the element that the consumer waits for.
+  // Has the producer make the element that the consumer waits for: it may sleep though it has room,
+  // until there are more free slots, which a consumer that holds some does not give back.
   void ask() noexcept {
-    if (options.data_sink) return;
-    asked.store(dequeued.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    if (!options.data_sink)
+      asked.store(dequeued.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     producer_word.bump();
   }
   // Counts the copy of an element that is taken (1) or put back (-1).

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "keel/core/base/checked.h"
@@ -96,7 +97,14 @@ uint64_t start_of_text(const InputFile& file) {
 class CsvScanner {
  public:
   CsvScanner(const InputFile& file, char separator)
-      : bytes_(file, start_of_text(file)), path_(file.path()), separator_(separator) {}
+      : bytes_(file, start_of_text(file)), path_(file.path()), separator_(separator) {
+    if (std::string_view("\n\r\"").find(separator) == std::string_view::npos) return;
+    throw Error({.op = path_,
+                 .argument = "separator",
+                 .expected = "a character that is no line break and no quote",
+                 .got = "'" + printable(std::string_view(&separator, 1)) + "'",
+                 .kind = ErrorKind::kInvalidArgument});
+  }
 
   // The next record; false at the end. Empty lines are passed over.
   bool next(Record& record) {
@@ -185,11 +193,11 @@ struct Parsed {
   std::optional<Number> value;
   bool too_large = false;   // a float that is finite in the text, and infinite in the dtype
   bool is_byte = false;     // the number, a float as f64, is whole and from 0 to 255
-  bool underflows = false;  // a number that is not 0 in the text, and is in f64
+  bool underflows = false;  // a float that is not 0 in the text, and is in the dtype
 };
 
-// Says of a decimal number outside of double's range on which side that is: it is far below 1 or
-// far above. REQUIRES a number that from_chars has read to its end.
+// Says of a decimal number outside of a float's or double's range on which side that is: it is far
+// below 1 or far above. REQUIRES a number that from_chars has read to its end.
 bool is_below_one(std::string_view text) {
   const size_t mark = std::min(text.size(), text.find_first_of("eE"));
   const std::string_view digits = text.substr(0, mark);
@@ -218,12 +226,19 @@ Parsed<Number> parse_whole(std::string_view text) {
   if (result.ec == std::errc()) return {value};
   if constexpr (std::is_floating_point_v<Number>) {
     if (!is_below_one(text)) return {.value = {}, .too_large = true};
-    return {.value = text.starts_with('-') ? Number{-0.0} : Number{0}, .underflows = true};
+    return {.value = text.starts_with('-') ? -Number{0} : Number{0}, .underflows = true};
   }
   return {};
 }
 
 bool is_byte(double number) { return number >= 0 && number <= 255 && number == std::floor(number); }
+
+// Returns whether a number that is_byte is one in the text as well, and was not rounded to it.
+bool says_byte(std::string_view text) {
+  if (text.find_first_not_of("0123456789") == std::string_view::npos) return true;
+  const Parsed<double> exact = parse_whole<double>(text);
+  return exact.value && is_byte(*exact.value) && !exact.underflows;
+}
 
 template <class T>
 Parsed<T> parse_cell(std::string_view text) {
@@ -236,13 +251,16 @@ Parsed<T> parse_cell(std::string_view text) {
     parsed.is_byte = parsed.value && std::in_range<uint8_t>(*parsed.value);
     return parsed;
   } else {
-    const Parsed<double> parsed = parse_whole<double>(text);
+    // An f32 by way of f64 would be rounded twice; from f64 to f16 and bf16 it is rounded to odd
+    // first, so that it is the nearest one.
+    using Source = std::conditional_t<std::is_same_v<T, float>, float, double>;
+    const Parsed<Source> parsed = parse_whole<Source>(text);
     if (!parsed.value) return {.value = {}, .too_large = parsed.too_large};
     const T converted = convert_element<T>(*parsed.value);
     // A number is never taken for infinity because it is too large.
     if (std::isfinite(*parsed.value) && !std::isfinite(convert_element<double>(converted)))
       return {.value = {}, .too_large = true};
-    return {.value = converted, .is_byte = is_byte(*parsed.value) && !parsed.underflows};
+    return {.value = converted, .is_byte = is_byte(*parsed.value) && says_byte(text)};
   }
 }
 

@@ -23,8 +23,8 @@ struct CsvField {
 };
 
 struct CsvOptions {
-  char separator = ',';
-  bool header = true;  // the first record names the columns; without one they are "0", "1", ...
+  char separator = ',';  // no line break and no quote
+  bool header = true;    // the first record names the columns; without one they are "0", "1", ...
   // Bounds the tensors together; 0: 256 MiB, or 16 times the file's size where that is more.
   int64_t max_bytes = 0;
 };
@@ -34,8 +34,9 @@ struct CsvOptions {
 KEEL_API std::vector<std::string> csv_columns(const std::string& path,
                                               const CsvOptions& options = {});
 
-// One tensor a field. Floats are decimal numbers, nan and inf; numbers must fit their dtype; bool
-// is 0, 1, true or false. Throws what csv_columns throws, and Error naming file, line and column:
+// One tensor a field. Floats are decimal numbers, nan and inf; a number becomes the nearest f64 or
+// f32, and an f16 or bf16 what that f64 rounds to. Numbers must fit their dtype; bool is 0, 1, true
+// or false. Throws what csv_columns throws, and Error naming file, line and column:
 // what is no such number, records of another length, columns that are not there, a field of more
 // than 64 KiB.
 KEEL_API std::vector<std::pair<std::string, Tensor>> read_csv(const std::string& path,

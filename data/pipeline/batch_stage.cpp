@@ -128,6 +128,7 @@ class BatchStage final : public DerivedStage {
   int64_t items_per_element() const override {
     return checked_mul(from()->items_per_element(), shape_.whole(), "batch");
   }
+  bool pads() const override { return shape_.tail == Tail::kPad || from()->pads(); }
   int64_t number_of_all(int64_t item) const override {
     return from()->number_of_all(item * shape_.share.count + shape_.share.index);
   }

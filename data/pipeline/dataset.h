@@ -162,8 +162,10 @@ class KEEL_API Dataset {
   Dataset cache(CallSite site = CallSite::here()) const;
   // The same on a device, for a set that is small beside its memory: a feeder uploads the items
   // once, and its queue then carries their numbers only. What it yields is the same, bit for bit,
-  // and so are its cursors. Behind it: shuffle, take, skip, shard, batch, repeat, prefetch. In the
-  // parts of zip, concatenate and interleave, and for iterators, it is an ordinary cache().
+  // and cursors of either go for the other; that of the end of a pass is the next pass's beginning,
+  // also where an iterator does not know how many items there are. Behind it: shuffle, take, skip,
+  // shard, batch, repeat, prefetch. In the parts of zip, concatenate and interleave, and for
+  // iterators, it is an ordinary cache().
   Dataset cache(const Device& device, CallSite site = CallSite::here()) const;
   // Reads up to `elements` ahead on a thread of its own. Feeders read ahead anyway.
   Dataset prefetch(int64_t elements, CallSite site = CallSite::here()) const;
@@ -171,7 +173,8 @@ class KEEL_API Dataset {
   // ---- what is known without reading
 
   const ElementSpec& spec() const noexcept;
-  // Elements in one iteration; nothing where that is not known or endless.
+  // Elements in one iteration; nothing where that is not known or endless. What is taken of items
+  // without end has as many as are taken.
   std::optional<int64_t> size() const;
   // Items that batch drops at the end of each pass, where known.
   std::optional<int64_t> dropped_items() const;

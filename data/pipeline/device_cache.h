@@ -14,8 +14,9 @@ namespace keel {
 struct DeviceCached {
   Device device;
   std::vector<ResidentField> resident;  // of each field of the items
-  // The same pipeline over rows: field kRowField (and mask, where batches are padded). Its cursors
-  // are those of the pipeline over items.
+  // The same pipeline over rows: field kRowField (and mask, where batches are padded). It and the
+  // pipeline over items take each other's cursors. These are equal but for the end of a pass over
+  // an unknown number of items, which are counted here: it is the beginning of the next pass.
   Dataset rows;
 };
 

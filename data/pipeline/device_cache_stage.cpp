@@ -100,6 +100,7 @@ class RowStage final : public Stage {
         size_(size),
         key_(cache.order_key(0)),
         items_per_element_(cache.items_per_element()),
+        pads_(cache.pads()),
         dropped_(cache.dropped_items()) {}
   std::optional<int64_t> size() const override { return size_; }
   bool indexed() const override { return true; }
@@ -108,12 +109,14 @@ class RowStage final : public Stage {
   }
   uint64_t order_key(uint64_t) const override { return key_; }
   int64_t items_per_element() const override { return items_per_element_; }
+  bool pads() const override { return pads_; }
   std::optional<int64_t> dropped_items() const override { return dropped_; }
 
  private:
   int64_t size_;
   uint64_t key_;
   int64_t items_per_element_;
+  bool pads_;
   std::optional<int64_t> dropped_;
 };
 

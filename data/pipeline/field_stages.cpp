@@ -176,6 +176,10 @@ class ZipStage final : public Stage {
                        [](const StagePtr& part) { return part->endless(); });
   }
   int64_t items_per_element() const override { return parts_[0]->items_per_element(); }
+  bool pads() const override {
+    return std::any_of(parts_.begin(), parts_.end(),
+                       [](const StagePtr& part) { return part->pads(); });
+  }
   std::optional<int64_t> dropped_items() const override { return std::nullopt; }
   int64_t number_of_all(int64_t item) const override { return parts_[0]->number_of_all(item); }
 

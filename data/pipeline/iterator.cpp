@@ -32,7 +32,7 @@ struct DatasetIterator::State {
   bool stopped() const { return stop != nullptr && stop->load(std::memory_order_relaxed); }
   void open() {
     reader = stage->open({.round = static_cast<uint64_t>(epoch), .stop = stop});
-    if (skip_in(done) < done && !stopped()) {
+    if (skip_in(done) < done && !stage->pads() && !stopped()) {
       throw cursor_error("cursor", "a place in this dataset",
                          std::to_string(done) + " elements in a pass that is shorter");
     }
@@ -140,21 +140,26 @@ void DatasetIterator::restore(const Cursor& cursor) {
                        "a multiple of " + std::to_string(unit) + ", the items of one element",
                        std::to_string(cursor.position));
   }
+  if (cursor.epoch == s.epochs && cursor.position != 0) {
+    throw cursor_error("position", "0 behind the last of " + std::to_string(s.epochs) + " epochs",
+                       std::to_string(cursor.position));
+  }
   const int64_t done = cursor.position / unit;
-  if (s.size && done > *s.size) {
+  if (s.size && done > *s.size && !s.stage->pads()) {
     throw cursor_error("position", "at most " + std::to_string(*s.size * unit),
                        std::to_string(cursor.position));
   }
   const uint64_t key = s.stage->order_key(static_cast<uint64_t>(cursor.epoch));
   if (cursor != Cursor{} && cursor.key != key) {
-    throw cursor_error("key",
-                       std::to_string(key) + ", as this dataset shuffles and batches what it joins",
-                       std::to_string(cursor.key));
+    throw cursor_error(
+        "key",
+        std::to_string(key) + ", as this dataset shuffles, interleaves and batches what it joins",
+        std::to_string(cursor.key));
   }
   s.reader.reset();
   s.epoch = cursor.epoch;
   s.done = done;
-  if (s.size && done > 0 && done == *s.size) s.next_epoch();
+  if (s.size && done > 0 && done >= *s.size) s.next_epoch();
 }
 
 }  // namespace keel

@@ -4,7 +4,8 @@
 //
 // In a cursor, epoch counts the passes of a repeat that ends the chain (0 without one), position
 // the items that went into the elements of this pass (so that a cursor survives another batch
-// size), and key is the shuffle's and that of joined batches (data/README.md). Used by one thread.
+// size), and key is that of shuffles, interleavings and joined batches (data/README.md). Used by
+// one thread.
 #ifndef KEEL_DATA_PIPELINE_ITERATOR_H
 #define KEEL_DATA_PIPELINE_ITERATOR_H
 
@@ -33,8 +34,10 @@ class KEEL_API DatasetIterator {
   bool next_into(std::span<void* const> fields);
 
   Cursor cursor() const;
-  // Throws Error where the cursor cannot come from this Dataset: another shuffle, no boundary of a
-  // batch, beyond the end.
+  // Throws Error where the cursor cannot come from this Dataset: another shuffle or interleaving,
+  // no boundary of a batch, beyond the end. Where nobody knows how many items there are, the next
+  // call of next() throws it for a place beyond the end. Where batches are filled up, such a place
+  // is the end of the pass.
   void restore(const Cursor& cursor);
 
  private:

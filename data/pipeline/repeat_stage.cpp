@@ -30,12 +30,12 @@ class RepeatStage final : public DerivedStage {
   StagePtr on(StagePtr from) const override { return make_repeat_stage(std::move(from), times_); }
   std::optional<int64_t> size() const override {
     const auto once = from()->size();
-    if (once == 0) return 0;
+    if (once == 0 || times_ == 0) return 0;
     if (!once || !times_) return std::nullopt;
     return checked_mul(*once, *times_, "repeat");
   }
   std::unique_ptr<Reader> open(const DataPass& pass) const override;
-  bool endless() const override { return !times_ || from()->endless(); }
+  bool endless() const override { return !times_ || (*times_ > 0 && from()->endless()); }
   uint64_t order_key(uint64_t round) const override {
     return from()->order_key(first_round(round));
   }

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "keel/core/base/checked.h"
+#include "keel/core/base/random.h"
 #include "keel/data/pipeline/block.h"
 #include "keel/data/pipeline/stages.h"
 
@@ -235,6 +236,10 @@ class InterleaveStage final : public SequenceStage {
     std::vector<std::unique_ptr<Reader>> readers;
     for (const StagePtr& part : parts()) readers.push_back(part->open(pass));
     return std::make_unique<InterleavedReader>(layout(), std::move(readers), block_);
+  }
+  // The order depends on the block, too.
+  uint64_t order_key(uint64_t round) const override {
+    return fold_key(SequenceStage::order_key(round), static_cast<uint64_t>(block_));
   }
 
  private:

@@ -13,6 +13,8 @@ namespace {
 constexpr int64_t kMaxTable = int64_t{1} << 22;
 // Items that a buffered shuffle reads at a time, where that many are drawn.
 constexpr int64_t kReadAtOnce = 256;
+// Sets the keys of buffered shuffles apart from those of whole passes.
+constexpr uint64_t kBufferedKey = 0x62756666;
 
 uint64_t combined_key(uint64_t own, uint64_t before) {
   return before == 0 ? own : fold_key(own, before);
@@ -157,8 +159,12 @@ class BufferedShuffleStage final : public DerivedStage {
     return std::make_unique<BufferedShuffleReader>(from()->open(pass), layout(), std::move(buffer),
                                                    fold_key(seed_, pass.round));
   }
+  // The order depends on the buffer as it does on the seed. The buffer counts as it was given, also
+  // where it is larger than the pass: an iterator may not know the size of one that a device cache
+  // knows, and both have one key.
   uint64_t order_key(uint64_t round) const override {
-    return combined_key(fold_key(seed_, round), from()->order_key(round));
+    const uint64_t own = fold_key(fold_key(kBufferedKey, static_cast<uint64_t>(buffer_)), seed_);
+    return combined_key(fold_key(own, round), from()->order_key(round));
   }
 
  private:

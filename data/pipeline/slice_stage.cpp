@@ -7,6 +7,8 @@
 namespace keel {
 namespace {
 
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+
 class SlicedIndexedReader final : public IndexedReader {
  public:
   SlicedIndexedReader(const ItemLayout& layout, std::unique_ptr<IndexedReader> from, int64_t first,
@@ -75,9 +77,9 @@ class SliceStage final : public DerivedStage {
     return make_slice_stage(std::move(from), first_, step_, limit_);
   }
   std::optional<int64_t> size() const override {
-    const auto before = from()->size();
-    if (!before) return std::nullopt;
-    return size_of_slice(*before);
+    if (const auto before = from()->size()) return size_of_slice(*before);
+    if (from()->endless() && limit_ != kNoLimit) return limit_;
+    return std::nullopt;
   }
   bool indexed() const override { return from()->indexed(); }
   std::unique_ptr<IndexedReader> open_indexed(const DataPass& pass) const override {
@@ -90,9 +92,7 @@ class SliceStage final : public DerivedStage {
     return std::make_unique<SlicedReader>(layout(), from()->open(pass), first_, step_, limit_);
   }
   bool same_items() const override { return passes_alike(*from()); }
-  bool endless() const override {
-    return from()->endless() && limit_ == std::numeric_limits<int64_t>::max();
-  }
+  bool endless() const override { return from()->endless() && limit_ == kNoLimit; }
   int64_t number_of_all(int64_t item) const override {
     // Items that were taken or skipped are no shard.
     return from()->number_of_all(step_ == 1 ? item : item * step_ + first_);
@@ -116,8 +116,7 @@ class SliceStage final : public DerivedStage {
 
 StagePtr make_slice_stage(StagePtr from, int64_t first, int64_t step,
                           std::optional<int64_t> limit) {
-  return std::make_shared<SliceStage>(std::move(from), first, step,
-                                      limit.value_or(std::numeric_limits<int64_t>::max()));
+  return std::make_shared<SliceStage>(std::move(from), first, step, limit.value_or(kNoLimit));
 }
 
 }  // namespace keel

@@ -106,8 +106,8 @@ class Stage {
   virtual bool indexed() const { return false; }
   virtual std::unique_ptr<IndexedReader> open_indexed(const DataPass& pass) const;
   virtual std::unique_ptr<Reader> open(const DataPass& pass) const { return open_indexed(pass); }
-  // A number that differs where the order of the items does: of the shuffles of pass `round`; 0
-  // without any.
+  // A number that differs where the order of the items does: that of pass `round`, by its shuffles
+  // and interleavings; 0 without any.
   virtual uint64_t order_key(uint64_t round) const = 0;
   // Says whether every pass has the same items, in whatever order.
   virtual bool same_items() const { return true; }
@@ -115,6 +115,10 @@ class Stage {
   virtual bool endless() const { return false; }
   // How many items of the stage before the outermost batch make one of this.
   virtual int64_t items_per_element() const { return 1; }
+  // Says whether an element may be made of fewer items than that, and be filled up. The end of a
+  // pass may then lie beyond its items, and how far depends on the batch size of whoever made the
+  // cursor: all that is beyond them is the end.
+  virtual bool pads() const { return false; }
   virtual std::optional<int64_t> dropped_items() const { return 0; }
   // Returns the number that item `item` has among those of all shards and all shares of a batch.
   virtual int64_t number_of_all(int64_t item) const { return item; }
@@ -155,6 +159,7 @@ class DerivedStage : public Stage {
   bool same_items() const override { return from_->same_items(); }
   bool endless() const override { return from_->endless(); }
   int64_t items_per_element() const override { return from_->items_per_element(); }
+  bool pads() const override { return from_->pads(); }
   std::optional<int64_t> dropped_items() const override { return from_->dropped_items(); }
   int64_t number_of_all(int64_t item) const override { return from_->number_of_all(item); }
 

@@ -273,8 +273,8 @@ std::optional<Error> CheckpointRun::write(const Job& job) {
   try {
     if (!options_->allow_non_finite) require_finite(job.states.tensors, path);
     if (options_->before_write) options_->before_write(job.step);
-    remove_left_behind();
-    write_safetensors(path, job.states.tensors, job.states.metadata);
+    write_safetensors(path, job.states.tensors, job.states.metadata,
+                      [this] { remove_left_behind(); });
     if (group_ != nullptr) group_->note_checkpoint(path);
     remove_old_files(job);
     return std::nullopt;
@@ -287,8 +287,9 @@ std::optional<Error> CheckpointRun::write(const Job& job) {
   }
 }
 
-// From the last one down and before the first file of this training is there: whenever it is
-// killed, the newest file is of this training or the one that it was resumed from.
+// They go from the last one down, once the first file of this training is on the disk and before it
+// has its name: whenever the training is killed, the newest file is of this training or the one
+// that it was resumed from, and a file that cannot be written costs none.
 void CheckpointRun::remove_left_behind() {
   for (auto step = left_behind_.rbegin(); step != left_behind_.rend(); ++step)
     remove_file(checkpoint_path(options_->folder, *step));

@@ -257,7 +257,8 @@ Safetensors parse_safetensors(std::string_view bytes, const std::string& source_
 }
 
 void write_safetensors(const std::string& path, const std::map<std::string, Tensor>& tensors,
-                       const std::map<std::string, std::string>& metadata) {
+                       const std::map<std::string, std::string>& metadata,
+                       const std::function<void()>& before_it_appears) {
   std::vector<std::pair<std::string, Tensor>> order(tensors.begin(), tensors.end());
   for (const auto& [name, tensor] : order) {
     if (tensor.empty() || name == kMetadata) {
@@ -304,7 +305,7 @@ void write_safetensors(const std::string& path, const std::map<std::string, Tens
   file.write(length);
   file.write(header);
   for (const auto& [name, tensor] : order) file.write(tensor.raw(), tensor.num_bytes());
-  file.commit();
+  file.commit(before_it_appears);
 }
 
 }  // namespace keel

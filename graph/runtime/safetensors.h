@@ -14,6 +14,7 @@
 #ifndef KEEL_GRAPH_RUNTIME_SAFETENSORS_H
 #define KEEL_GRAPH_RUNTIME_SAFETENSORS_H
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -36,11 +37,13 @@ struct Safetensors {
 // offsets that overlap, leave holes, or do not fit the shape or the file, a wrong checksum, a
 // header that would take more memory than the read budget (core/base/read_budget.h).
 KEEL_API Safetensors read_safetensors(const std::string& path);
-// Atomic (core/base/file.h). Throws Error for an empty Tensor, for the name "__metadata__", for
-// metadata under the names of the checksums, and for a header longer than the format allows.
+// Atomic; `before_it_appears` is that of AtomicFile::commit() (core/base/file.h). Throws Error for
+// an empty Tensor, for the name "__metadata__", for metadata under the names of the checksums, and
+// for a header longer than the format allows.
 KEEL_API void write_safetensors(const std::string& path,
                                 const std::map<std::string, Tensor>& tensors,
-                                const std::map<std::string, std::string>& metadata = {});
+                                const std::map<std::string, std::string>& metadata = {},
+                                const std::function<void()>& before_it_appears = {});
 
 // Does the same from bytes in memory; `source_name` stands for the path in errors.
 KEEL_API Safetensors parse_safetensors(std::string_view bytes, const std::string& source_name);

@@ -1,5 +1,5 @@
-// Small data sets in MNIST's four IDX files, written byte by byte here: good ones, and the pieces
-// to make bad ones of.
+// Small data sets in MNIST's four IDX files, written byte by byte: good ones, and the pieces to
+// make bad ones of.
 #ifndef KEEL_TESTS_CLI_DATA_SET_H
 #define KEEL_TESTS_CLI_DATA_SET_H
 
@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "support/idx_bytes.h"
 #include "support/temp_folder.h"
 
 namespace keel_test {
@@ -15,9 +16,6 @@ inline const std::string kTrainImages = "train-images-idx3-ubyte";
 inline const std::string kTrainLabels = "train-labels-idx1-ubyte";
 inline const std::string kTestImages = "t10k-images-idx3-ubyte";
 inline const std::string kTestLabels = "t10k-labels-idx1-ubyte";
-
-std::string idx_bytes(const std::vector<uint32_t>& dims, const std::string& data);
-std::string gzip(const std::string& bytes);
 
 // Drawn digits as the contents of the four files.
 struct DataSet {

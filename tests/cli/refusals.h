@@ -25,6 +25,13 @@ inline std::string refusal(const Words& words, int exit_code = 2) {
   return result.err;
 }
 
+// Checks how a run that failed has ended, and that its standard error says all of the parts.
+inline void check_failed(const ToolResult& result, int exit_code, const Words& parts) {
+  CHECK(result.exit_code == exit_code);
+  for (const std::string& part : parts)
+    CHECK_MESSAGE(result.err.find(part) != std::string::npos, result.err << " lacks " << part);
+}
+
 }  // namespace keel_test
 
 #endif  // KEEL_TESTS_CLI_REFUSALS_H

@@ -6,6 +6,7 @@
 
 #include "cli/data_set.h"
 #include "cli/tool.h"
+#include "support/scale.h"
 
 TEST_SUITE_BEGIN("cli");
 
@@ -226,7 +227,7 @@ TEST_CASE("bad input: folders and files that are not there") {
 TEST_CASE("bad input: gzip files cut at many offsets or damaged") {
   const BadFolder data;
   const std::string packed = gzip(idx_bytes({300}, small_set().train_classes));
-  const size_t stride = std::getenv("KEEL_TEST_SCALE") != nullptr ? 1 : 9;
+  const size_t stride = long_scale() ? 1 : 9;
   for (size_t size = 0; size < packed.size(); size += size < 20 ? 3 : stride) {
     CAPTURE(size);
     data.check(kTrainLabels + ".gz", packed.substr(0, size), {kTrainLabels});

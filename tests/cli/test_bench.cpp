@@ -1,9 +1,12 @@
 // `keel bench loop` and `keel bench feed`, and the loop sizes that `keel train` finds by itself.
 #include <filesystem>
+#include <regex>
 #include <string>
+#include <utility>
 
 #include <doctest/doctest.h>
 
+#include "cli/data_set.h"
 #include "cli/tool.h"
 #include "support/error_of.h"
 #include "support/temp_folder.h"
@@ -104,6 +107,70 @@ TEST_CASE("bench loop: four timelines with the round trips and transfers of a hu
     CHECK(device_us(2) - device_us(3) == doctest::Approx(99 * 25.0).epsilon(0.02));
     CHECK(device_us(3) < device_us(2));
     CHECK(device_us(2) < device_us(0));
+  }
+}
+
+// Both suites named device 0 whatever the device was.
+TEST_CASE("bench loop and feed name the device that the environment chooses") {
+  for (const char* suite : {"loop", "feed"}) {
+    Words words = {"bench",   suite, "--seconds", "0.01",
+                   "--batch", "2",   "--data",    small_data().path()};
+    if (std::string(suite) == "loop") words.insert(words.end(), {"--sizes", "10"});
+    const ToolResult run = run_tool(words, {{"ASCEND_DEVICE_ID", "3"}});
+    REQUIRE_MESSAGE(run.exit_code == 0, run.err);
+    CHECK_MESSAGE(contains(run.out, "softmax on npu:3, "), run.out);
+  }
+}
+
+// Lines went back and forth in the order of the sizes.
+TEST_CASE("bench: lines of a page go from left to right whatever the order of the sizes") {
+  const TempFolder folder;
+  const std::string html = folder.file("page.html");
+  for (const Words& suite :
+       {Words{"loop", "--sizes", "100,1,10", "--seconds", "0.01", "--batch", "2"},
+        Words{"compile", "--sizes", "60,20,40", "--backends", "ref"}}) {
+    CAPTURE(suite[0]);
+    Words words = {"bench"};
+    words.insert(words.end(), suite.begin(), suite.end());
+    words.insert(words.end(), {"--html", html});
+    const ToolResult run = run_tool(words);
+    REQUIRE_MESSAGE(run.exit_code == 0, run.err);
+    const std::string page = read_text(html);
+    size_t lines = 0;
+    const std::regex path("<path d=\"([^\"]*)\" class=\"line"), place("[ML]([0-9.]+) ");
+    for (std::sregex_iterator it(page.begin(), page.end(), path), end; it != end; ++it, ++lines) {
+      const std::string line = (*it)[1];
+      double last = 0;
+      for (std::sregex_iterator at(line.begin(), line.end(), place); at != end; ++at) {
+        CHECK(std::stod((*at)[1]) >= last);
+        last = std::stod((*at)[1]);
+      }
+    }
+    CHECK(lines >= 2);
+  }
+}
+
+// The words of the command stood there without quotes, and with bytes that are no UTF-8.
+TEST_CASE("bench: the command on a page can be run again whatever its words are") {
+  const TempFolder folder;
+  const std::string html = folder.file("it's <a> page");
+  for (const std::string name : {"m\xff z's\\n", "$HOME & \"x\" \xc3\xa9", "two\nlines"}) {
+    const std::string data = folder.file(name);
+    std::filesystem::create_directory_symlink(small_data().path(), data);
+    const Words words = {"bench", "feed", "--data", data, "--seconds", "0.01", "--html", html};
+    const ToolResult run = run_tool(words);
+    REQUIRE_MESSAGE(run.exit_code == 0, run.err);
+    const std::string page = read_text(html);
+    CHECK(page.find('\xff') == std::string::npos);
+    const size_t begin = page.find("<code>") + 6;
+    std::string command = page.substr(begin, page.find("</code>") - begin);
+    for (const auto& [entity, character] :
+         {std::pair("&lt;", "<"), {"&gt;", ">"}, {"&quot;", "\""}, {"&#39;", "'"}, {"&amp;", "&"}})
+      command = std::regex_replace(command, std::regex(entity), character);
+    CAPTURE(command);
+    std::string expected;
+    for (const std::string& word : words) expected += word + "|";
+    CHECK(run_bash("keel() { printf '%s|' \"$@\"; }\n" + command, {}).out == expected);
   }
 }
 

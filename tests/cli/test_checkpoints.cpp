@@ -9,6 +9,7 @@
 #include <sys/file.h>
 
 #include "cli/data_set.h"
+#include "cli/refusals.h"
 #include "cli/tool.h"
 #include "support/safetensors_bytes.h"
 
@@ -32,12 +33,6 @@ std::string file_of(const TempFolder& files, int64_t step) {
 
 nlohmann::json metadata_of(const std::string& path) {
   return nlohmann::json::parse(safetensors_header(read_text(path))).at("__metadata__");
-}
-
-void check_failed(const ToolResult& result, int exit_code, const Words& parts) {
-  CHECK(result.exit_code == exit_code);
-  for (const std::string& part : parts)
-    CHECK_MESSAGE(result.err.find(part) != std::string::npos, result.err << " lacks " << part);
 }
 
 // Whether this may mount: then a disk can be full, or be read-only, for real.

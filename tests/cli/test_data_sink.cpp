@@ -26,11 +26,6 @@ Run train(const TempFolder& files, const Words& words) {
   return {result.out, read_text(files.file("metrics")), read_json(files.file("summary"))};
 }
 
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
 }  // namespace
 
 TEST_SUITE_BEGIN("cli");

@@ -12,12 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-ToolResult done(const Words& words) {
-  ToolResult result = run_tool(words);
-  REQUIRE_MESSAGE(result.exit_code == 0, join(words) << ": " << result.err);
-  return result;
-}
-
 Words that_may_be_disabled() {
   Words names;
   const json table = json::parse(done({"info", "--passes", "--json"}).out);

@@ -54,11 +54,6 @@ Words table_words(const std::string& path, const std::string& backend = "npu") {
           "--steps", "100", "--backend", backend, "--precision", "mixed_fp16"};
 }
 
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
 // Which row a step takes is found bit by bit: of a training in which the rows with that bit are
 // planted, its loss says whether it took one.
 int row_of_step(const TempFolder& files) {

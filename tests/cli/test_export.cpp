@@ -3,8 +3,8 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/data_set.h"
 #include "cli/tool.h"
+#include "cli/trained_model.h"
 #include "support/onnx_checker.h"
 
 TEST_SUITE_BEGIN("cli");
@@ -13,14 +13,8 @@ namespace {
 
 using namespace keel_test;
 
-// A model that a few steps were trained of.
-struct Trained : DataFolder {
-  explicit Trained(const std::string& model) : DataFolder(60, 20) {
-    const ToolResult result = run_tool({"train", "--model", model, "--data", path(), "--steps", "3",
-                                        "--batch", "20", "--backend", "cpu", "--save", weights()});
-    REQUIRE_MESSAGE(result.exit_code == 0, result.err);
-  }
-  std::string weights() const { return file("weights"); }
+struct Trained : TrainedModel {
+  using TrainedModel::TrainedModel;
   std::string out() const { return file("model.onnx"); }
 };
 

@@ -5,8 +5,8 @@
 #include <doctest/doctest.h>
 #include <keel/keel.h>
 
-#include "cli/data_set.h"
 #include "cli/tool.h"
+#include "cli/trained_model.h"
 #include "support/error_of.h"
 
 TEST_SUITE_BEGIN("cli");
@@ -14,23 +14,11 @@ TEST_SUITE_BEGIN("cli");
 namespace keel_test {
 namespace {
 
-// A model that a few steps were trained of.
-struct Trained : DataFolder {
-  explicit Trained(const std::string& model) : DataFolder(60, 20) {
-    const ToolResult result = run_tool({"train", "--model", model, "--data", path(), "--steps", "3",
-                                        "--batch", "20", "--backend", "cpu", "--save", weights()});
-    REQUIRE_MESSAGE(result.exit_code == 0, result.err);
-  }
-  std::string weights() const { return file("weights"); }
+struct Trained : TrainedModel {
+  using TrainedModel::TrainedModel;
   std::string keel() const { return file("frozen.keel"); }
   std::string onnx() const { return file("frozen.onnx"); }
 };
-
-ToolResult done(const Words& words) {
-  ToolResult result = run_tool(words);
-  REQUIRE_MESSAGE(result.exit_code == 0, join(words) << ": " << result.err);
-  return result;
-}
 
 // Returns what `keel eval` measures, without the names of what it measured.
 nlohmann::json scores(const Trained& trained, Words words, const std::string& backend) {

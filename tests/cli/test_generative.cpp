@@ -100,11 +100,6 @@ std::string letters(const TempFolder& files) {
   return files.write("letters", text);
 }
 
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
 // The summary of a training that must go well.
 nlohmann::json train(const TempFolder& files, const Words& words) {
   const ToolResult result =

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "cli/data_set.h"
+#include "cli/refusals.h"
 #include "cli/tool.h"
 
 TEST_SUITE_BEGIN("cli");
@@ -46,12 +47,6 @@ class Trainings {
  private:
   TempFolder data_, files_;
 };
-
-void check_error(const ToolResult& result, int exit_code, const Words& parts) {
-  CHECK(result.exit_code == exit_code);
-  for (const std::string& part : parts)
-    CHECK_MESSAGE(result.err.find(part) != std::string::npos, result.err << " lacks " << part);
-}
 
 }  // namespace
 
@@ -177,7 +172,7 @@ TEST_CASE("judging: a resumed training goes on with its validation images and it
   CHECK(rest.at("steps") == 20);
   CHECK(rest.at("state_sha256") == whole.at("state_sha256"));
   CHECK(rest.at("validation_images") == 40);
-  check_error(
+  check_failed(
       trainings.run({"--resume", trainings.file("states"), "--validation", "20", "--epochs", "20"}),
       1, {"--validation", "40", "20"});
 }
@@ -211,7 +206,7 @@ TEST_CASE(
   const ToolResult elsewhere =
       trainings.run(with({"--epochs", "4", "--resume", trainings.file("third")}));
   CHECK(elsewhere.exit_code == 0);
-  check_error(elsewhere, 0, {"--keep-best", "step 10", "step 30", "another file"});
+  check_failed(elsewhere, 0, {"--keep-best", "step 10", "step 30", "another file"});
 }
 
 TEST_CASE("judging: a training with all its steps done was not stopped") {
@@ -249,7 +244,7 @@ TEST_CASE("judging: a best by another metric is forgotten aloud") {
   trainings.train({"--epochs", "1", "--patience", "3", "--save", trainings.file("states")});
   const ToolResult other = trainings.run({"--epochs", "2", "--patience", "3", "--metric", "loss",
                                           "--resume", trainings.file("states")});
-  check_error(other, 0, {"cannot be compared", "test accuracy", "test loss", "step 12"});
+  check_failed(other, 0, {"cannot be compared", "test accuracy", "test loss", "step 12"});
   const ToolResult same =
       trainings.run({"--epochs", "2", "--patience", "3", "--resume", trainings.file("states")});
   CHECK(same.err.empty());
@@ -282,7 +277,7 @@ TEST_CASE("judging: weights to begin with are matched and the rest is told") {
   const auto refused = [&](Words words, int code, const Words& parts) {
     words.insert(words.end(), to_files.begin(), to_files.end());
     CAPTURE(join(words));
-    check_error(trainings.run(words), code, parts);
+    check_failed(trainings.run(words), code, parts);
     CHECK_FALSE(fs::exists(trainings.file("none")));
   };
   refused({"--model", "lenet", "--init", trainings.file("mlp")}, 1, {"--init", "no state"});
@@ -297,7 +292,7 @@ TEST_CASE("judging: bad flags are refused and nothing is written") {
     words.insert(words.end(),
                  {"--steps", "2", "--save", out.file("s"), "--summary", out.file("j")});
     CAPTURE(join(words));
-    check_error(trainings.run(words), code, parts);
+    check_failed(trainings.run(words), code, parts);
     CHECK(out.empty());
   };
   refused({"--validation", "240"}, 1, {"--validation", "240"});

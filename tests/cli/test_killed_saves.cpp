@@ -131,19 +131,31 @@ bool is_about_files(const std::string& call) {
   return !call.starts_with("rt_");
 }
 
-// The system calls of the thread that saves between two renames: those of one save, the last that
-// removes a file. Where the best file is no longer one of the newest, a save removes none.
-std::map<std::string, int> calls_of_a_save(const std::string& trace) {
-  std::map<std::string, int> calls, since_rename;
+// The system calls of the thread that saves between two renames, in their order: the end of one
+// save and the next up to its rename, for the last that removes a file. Where the best file is no
+// longer one of the newest, a save removes none.
+Words calls_of_a_save(const std::string& trace) {
+  Words calls, since_rename;
   for (const std::string& line : lines_of(trace)) {
     const std::string name = line.substr(0, line.find('('));
     if (name.empty() || name.size() == line.size() || name.find(' ') != std::string::npos) continue;
-    ++since_rename[name];
+    since_rename.push_back(name);
     if (!name.starts_with("rename")) continue;
-    std::map<std::string, int> save = std::exchange(since_rename, {});
-    if (save.contains("unlink")) calls = std::move(save);
+    Words save = std::exchange(since_rename, {});
+    if (std::find(save.begin(), save.end(), "unlink") != save.end()) calls = std::move(save);
   }
   return calls;
+}
+
+// Those that the order of a save is about, each run of the same one once.
+Words order_of(const Words& calls) {
+  const Words told = {"write", "fdatasync", "fsync", "rename", "unlink"};
+  Words order;
+  for (const std::string& name : calls) {
+    if (std::find(told.begin(), told.end(), name) == told.end()) continue;
+    if (order.empty() || order.back() != name) order.push_back(name);
+  }
+  return order;
 }
 
 }  // namespace
@@ -182,18 +194,26 @@ TEST_CASE("killed saves: SIGKILL at each system call of a save changes no bit of
   const TempFolder temp;
   // A busy machine may not come to a save in the first second.
   std::string trace;
+  Words order;
   std::map<std::string, int> calls;
   for (const char* tenths : {"10", "50", "250"}) {
     const Variables watch = {{"TRACE", "-o " + temp.file("trace")}, {"TENTHS", tenths}};
     run_bash(kTraced, training.words("1000000000", "100ms"), watch);
     trace = read_text(temp.file("trace"));
-    calls = calls_of_a_save(trace);
+    const Words in_order = calls_of_a_save(trace);
+    order = order_of(in_order);
+    calls.clear();
+    for (const std::string& name : in_order) ++calls[name];
     if (calls.contains("flock")) break;
   }
   // What a save cannot do without.
   for (const char* name : {"openat", "write", "fsync", "rename", "fdatasync", "unlink", "flock"})
     REQUIRE_MESSAGE(calls.contains(name), std::string(name) << " is not in " << trace);
   CHECK(calls.at("fsync") == 2);
+  // The folder's new name is on the disk before an old file goes; lines of the metrics are on it
+  // before the file is written, and the file is before it has its name.
+  CHECK_MESSAGE((order == Words{"fsync", "unlink", "fdatasync", "write", "fsync", "rename"}),
+                join(order));
   int kills = 0;
   for (const auto& call : calls) {
     const std::string& name = call.first;

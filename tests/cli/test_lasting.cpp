@@ -209,11 +209,24 @@ TEST_CASE("lasting: a second signal of any kind ends it at once") {
 
 TEST_CASE("lasting: a hangup that was ignored from the start stays ignored") {
   const TempFolder files;
-  const ToolResult result =
-      run_bash(R"(trap '' HUP; "$0" "$@" & sleep 0.3; kill -HUP $!; wait $!)",
-               train({"--quiet", "--steps", "3000", "--save", files.file("states")}));
-  CHECK(result.exit_code == 0);
-  CHECK(saved_step(files.file("states")) == 3000);
+  const std::string metrics = files.file("metrics");
+  // The hangup comes while it trains, and SIGTERM when it has trained for a while since.
+  constexpr const char* kScript = R"(
+    trap '' HUP
+    "$0" "$@" & tool=$!
+    lines() { cat "$METRICS" 2> /dev/null | wc -l; }
+    runs_to() {
+      while kill -0 $tool && [ $(lines) -lt $1 ]; do sleep 0.01; done
+    } 2> /dev/null
+    runs_to 1; kill -HUP $tool
+    runs_to $(($(lines) + 1000)); kill -TERM $tool
+    wait $tool)";
+  const ToolResult result = run_bash(kScript,
+                                     train({"--quiet", "--steps", "1000000000", "--metrics",
+                                            metrics, "--save", files.file("states")}),
+                                     {{"METRICS", metrics}});
+  CHECK_MESSAGE(result.exit_code == 128 + SIGTERM, result.err);
+  CHECK(saved_step(files.file("states")) > 1000);
 }
 
 TEST_CASE("lasting: a closed standard output ends a training that saves nothing") {
@@ -408,16 +421,21 @@ TEST_CASE("lasting: each system call of a file that fails is told of and loses n
   }
   const TempFolder files;
   const std::string states = files.file("states");
-  const Words save = train({"--quiet", "--steps", "2", "--save", states});
+  // A save of other states than there are, so that a file that was replaced shows it.
+  const Words save = train({"--quiet", "--steps", "2", "--seed", "2", "--save", states});
   const Words inspect = {"inspect", states};
   CHECK(run_tool(save).exit_code == 0);
+  const std::string replaced = read_text(states);
+  CHECK(run_tool(train({"--quiet", "--steps", "2", "--save", states})).exit_code == 0);
   const std::string good = read_text(states);
+  REQUIRE((good != replaced));
   struct Case {
     Words command;
     const char* fault;
     std::string path;  // of the calls that may fail; "": of all
     int exit_code;
     const char* message;
+    bool replaces = false;
   };
   // The fourth call that asks for a file's size asks for that of the open file.
   const Case cases[] = {
@@ -429,8 +447,8 @@ TEST_CASE("lasting: each system call of a file that fails is told of and loses n
       {save, "fchmod:error=EPERM", "", 1, "cannot keep the permissions"},
       {save, "fsync:error=EIO:when=1", "", 1, "cannot write: Input/output error"},
       {save, "rename:error=EROFS", "", 1, "cannot replace the file: Read-only file system"},
-      {save, "openat:error=EACCES", files.path(), 0, ""},  // a folder that cannot be read
-      {save, "openat:error=EMFILE", files.path(), 1, "its folder cannot be synced"},
+      {save, "openat:error=EACCES", files.path(), 0, "", true},  // a folder that cannot be read
+      {save, "openat:error=EMFILE", files.path(), 1, "its folder cannot be synced", true},
   };
   for (const Case& each : cases) {
     CAPTURE(each.fault);
@@ -441,7 +459,8 @@ TEST_CASE("lasting: each system call of a file that fails is told of and loses n
     const ToolResult result = run_program(tracer, words, no_leaks());
     CHECK_MESSAGE(result.exit_code == each.exit_code, result.err);
     CHECK_MESSAGE(result.err.find(each.message) != std::string::npos, result.err);
-    CHECK((read_text(states) == good));
+    CHECK((read_text(states) == (each.replaces ? replaced : good)));
+    files.write("states", good);
   }
 }
 

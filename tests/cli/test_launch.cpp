@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 #include <sys/wait.h>
 
 #include "cli/ranks_of_the_tool.h"
@@ -102,6 +103,16 @@ TEST_CASE("launch: bench ranks has steps by ranks and the scaling over cards as 
   for (const char* plot : {"ranks-all-reduce", "ranks-steps", "ranks-scaling"})
     CHECK_MESSAGE(contains(page, std::string("id=\"") + plot), plot);
   CHECK(contains(page, "Misses: BERT-Large on 8 cards"));
+  // The table behind the plot has what is modelled, too: it had the published figures alone.
+  CHECK(contains(page, "Table (37 rows)"));
+  const json& last = table["modelled_scaling"][21];
+  CHECK(last["cards"] == 1024);
+  CHECK(contains(page, "<td>1024</td><td></td><td>" +
+                           fmt::format("{:.1f}", last["efficiency"].get<double>() * 100)));
+  CHECK(contains(page, "<td>" + last["algorithm"].get<std::string>() + "</td>"));
+  CHECK(contains(page, "<th>speed-up</th>"));
+  CHECK(contains(
+      page, "<td>" + fmt::format("{:.2f}", table["steps"][1]["speed_up"].get<double>()) + "</td>"));
 }
 
 TEST_CASE("launch: the step that bench ranks measures is the one that ranks train by") {

@@ -7,6 +7,7 @@
 
 #include "cli/tool.h"
 #include "support/sanitizer.h"
+#include "support/scale.h"
 #include "support/temp_folder.h"
 
 TEST_SUITE_BEGIN("cli");
@@ -15,11 +16,6 @@ namespace {
 
 using namespace keel_test;
 using nlohmann::json;
-
-bool long_scale() {
-  const char* scale = std::getenv("KEEL_TEST_SCALE");
-  return scale != nullptr && std::string(scale) == "long";
-}
 
 std::string mnist_folder() {
   const char* folder = std::getenv("KEEL_MNIST_DIR");

@@ -19,11 +19,6 @@ namespace fs = std::filesystem;
 
 const Words kOutputs = {"--save", "--summary", "--metrics"};
 
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
 // Every file below a folder with its content.
 std::map<std::string, std::string> contents(const std::string& folder) {
   std::map<std::string, std::string> files;

@@ -159,12 +159,6 @@ const std::map<Rule, std::vector<std::string>> kStates = {
     {Rule::kMomentum, {"w", "b", "w/Momentum", "b/Momentum"}},
     {Rule::kAdam, {"w", "b", "w/Adam", "w/Adam_1", "b/Adam", "b/Adam_1", "p1", "p2"}}};
 
-ToolResult done(const Words& words) {
-  ToolResult result = run_tool(words);
-  REQUIRE_MESSAGE(result.exit_code == 0, join(words) << ": " << result.err);
-  return result;
-}
-
 // A folder with a training graph, imported as g.keel, and images to train on.
 struct Job {
   explicit Job(const std::string& graph, const std::string& outputs = "loss,logits,train") {

@@ -491,7 +491,8 @@ TEST_CASE("train: an accelerated training changes its precision at one step and 
 TEST_CASE("precision: a file that met other overflows of f16 is used with a warning") {
   const TempFolder files;
   const std::string file = files.file("states"), wide = files.file("wide");
-  const Words base = {"train", "--quiet", "--model", "mlp", "--steps", "1"};
+  const Words base = {"train",   "--quiet", "--model", "mlp", "--data", data_of_400().path(),
+                      "--batch", "20",      "--steps", "1"};
   const auto train_with = [&](const Words& more) {
     Words words = base;
     words.insert(words.end(), more.begin(), more.end());
@@ -538,7 +539,8 @@ TEST_CASE("precision: a file notes overflows of f16 of a fast phase and of custo
     REQUIRE_MESSAGE(result.exit_code == 0, typed, ": ", result.err);
     return result.err;
   };
-  const Words first = {"train", "--quiet", "--model", "mlp", "--steps", "2", "--save", file};
+  const Words first = {"train",   "--quiet", "--model", "mlp", "--data", data_of_400().path(),
+                       "--batch", "20",      "--steps", "2",   "--save", file};
   const Words resume = {"train", "--quiet", "--steps", "4", "--resume", file};
   const Words eval = {"eval", "--load", file, "--precision"};
   const std::string stopped = "states was trained where an overflow of f16 becomes the largest";

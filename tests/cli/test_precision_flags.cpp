@@ -22,18 +22,6 @@ constexpr const char* kProducts =
     "OpType::matmul::InputDtype:float16,float16,OutputDtype:float32\n";
 constexpr const char* kList = R"({"white-list": {"to-remove": ["matmul"]}})";
 
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
-ToolResult done(const Words& words) {
-  CAPTURE(join(words));
-  const ToolResult result = run_tool(words);
-  CHECK_MESSAGE(result.exit_code == 0, result.err);
-  return result;
-}
-
 }  // namespace
 
 TEST_CASE("eval: a flag about a part of the precision leaves the other parts to the file") {

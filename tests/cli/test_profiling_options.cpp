@@ -220,4 +220,19 @@ TEST_CASE("profiling options: a mode alone takes the defaults and flags must agr
                  "--profile-steps: no profile is asked for"));
 }
 
+// The timeline and the table named device 0 whatever the device was.
+TEST_CASE("profiling options: files name the device that is used") {
+  const TempFolder folder;
+  const ToolResult result =
+      train({"--device-id", "3", "--profiling-options",
+             "{" + quoted("output", folder.file("p")) + ", " + quoted("runtime_api", "on") + "}"});
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  const std::string timeline = read_text(folder.file("p") + "/timeline.json");
+  CHECK(contains(timeline, "npu:3 (device clock)"));
+  CHECK(!contains(timeline, "npu:0"));
+  const auto rows = lines_of(read_text(folder.file("p") + "/api_statistic.csv"));
+  REQUIRE(rows.size() > 1);
+  CHECK(contains(rows[1], "3,runtime,"));
+}
+
 TEST_SUITE_END();

@@ -314,6 +314,7 @@ TEST_CASE("ranks: the slowest one is named and each has its part of the summary"
       CHECK(rank[part] >= 0);
       parts += rank[part].get<double>();
     }
+    CHECK(rank["collective_seconds"] > 0);
     const double seconds = rank["train_seconds"];
     CHECK(parts >= seconds * (1 - 1e-9));
     CHECK(rank["images_per_second"].get<double>() == doctest::Approx(300 / seconds));
@@ -395,6 +396,28 @@ TEST_CASE("ranks: each writes its profile and there is one timeline of all") {
     CHECK(one.exit_code == 3);
     CHECK_MESSAGE(contains(one.err, "PROFILE_DIVERGED(rank 0 off, rank 1 1-3)"), one.err);
   }
+}
+
+// A folder of a rank that was left over was shown by `keel profile` as if it were of this profile.
+TEST_CASE("ranks: a profile goes into no folder with one of a rank that it does not have") {
+  const TempFolder files;
+  const std::string folder = files.file("p");
+  const Words words = {"--model", "softmax", "--steps", "2", "--profile", folder};
+  const auto check_refused = [&](const ToolResult& result, const char* rank, const char* of) {
+    CHECK(result.exit_code == 1);
+    CHECK_MESSAGE(contains(result.err, folder + rank + ": is of a profile of " + of), result.err);
+    CHECK(!std::filesystem::exists(folder + "/op_summary.csv"));
+    CHECK(!std::filesystem::exists(folder + "/rank_0"));
+  };
+  std::filesystem::create_directories(folder + "/rank_3");
+  Words alone = {"train", "--quiet", "--threads", "1", "--data", small_data().path()};
+  alone.insert(alone.end(), words.begin(), words.end());
+  check_refused(run_tool(alone), "/rank_3", "several ranks");
+  if (without_gloo()) return;
+  check_refused(train(2, words), "/rank_3", "more ranks");
+  std::filesystem::remove(folder + "/rank_3");
+  std::filesystem::create_directories(folder + "/rank_1");
+  CHECK(train(2, words).exit_code == 0);
 }
 
 // The spans of the wall clock had the training's steps, and those of the device this run's.

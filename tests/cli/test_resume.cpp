@@ -31,11 +31,6 @@ ToolResult train(const TempFolder& files, const std::string& name, const Words& 
   return run_tool(all);
 }
 
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
 // Whatever the launches are cut into, before and after the stop.
 void check_every_stop(const Words& model) {
   const TempFolder files;

@@ -13,11 +13,6 @@ namespace {
 using namespace keel_test;
 namespace fs = std::filesystem;
 
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
 void check_error(const ToolResult& result, int exit_code, const Words& parts) {
   CHECK_MESSAGE(result.exit_code == exit_code, result.err);
   for (const std::string& part : parts)

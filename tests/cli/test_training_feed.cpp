@@ -54,10 +54,6 @@ TEST_CASE("feed: a training that was cached goes on streamed and the other way r
   const TempFolder files;
   DataSet(250, 20).write_to(data);
   const Words base = {"--data", data.path(), "--batch", "16"};
-  const auto with = [](Words words, const Words& more) {
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
-  };
   const Run whole = train(files, with(base, {"--steps", "40"}));
   const std::string states = files.file("states");
   for (const bool cached_first : {false, true}) {

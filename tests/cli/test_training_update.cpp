@@ -21,11 +21,6 @@ ToolResult train(const Words& words) {
   return run_tool(all);
 }
 
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
 TEST_CASE("keel train makes each optimizer's loss fall") {
   const TempFolder files;
   for (const char* name :

@@ -12,6 +12,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include <doctest/doctest.h>
 #include <sys/wait.h>
 
 #include "support/temp_folder.h"
@@ -67,6 +68,12 @@ int exit_code_of(int status) {
 
 ToolResult run_tool(const Words& words, const Variables& variables) {
   return run_program(KEEL_TOOL, words, variables);
+}
+
+ToolResult done(const Words& words) {
+  ToolResult result = run_tool(words);
+  REQUIRE_MESSAGE(result.exit_code == 0, join(words) << ": " << result.err);
+  return result;
 }
 
 ToolResult run_program(const std::string& program, const Words& words, const Variables& variables) {
@@ -126,6 +133,11 @@ std::vector<nlohmann::json> read_json_lines(const std::string& path) {
     values.push_back(nlohmann::json::parse(line));
   }
   return values;
+}
+
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
 }
 
 std::string join(const Words& words) {

@@ -24,6 +24,9 @@ struct ToolResult {
 // NPU_LOOP_SIZE of the caller is not handed on; `variables` are added to the rest.
 ToolResult run_tool(const Words& words, const Variables& variables = {});
 
+// The same where it must go well: the test case ends where it does not.
+ToolResult done(const Words& words);
+
 // Another program, by its path, in the same way.
 ToolResult run_program(const std::string& program, const Words& words,
                        const Variables& variables = {});
@@ -41,6 +44,9 @@ std::vector<std::string> lines_of(const std::string& text);
 nlohmann::json read_json(const std::string& path);
 // One value a line.
 std::vector<nlohmann::json> read_json_lines(const std::string& path);
+
+// The words and more behind them.
+Words with(Words words, const Words& more);
 
 // For messages of checks that fail.
 std::string join(const Words& words);

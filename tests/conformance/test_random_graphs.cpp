@@ -1,7 +1,6 @@
 // Whole steps on every backend: random graphs whose values meet views of themselves, with updates,
 // loops, branches, products and gradients, fused and not fused. The graphs hold small whole
 // numbers, so that every result is exact and `ref` must be met to the last digit.
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -12,15 +11,13 @@
 
 #include "support/fusion.h"
 #include "support/random_graph.h"
+#include "support/scale.h"
 
 namespace keel {
 namespace {
 
 // Returns how many graphs a test draws: 75, or 5000 with KEEL_TEST_SCALE=long.
-uint64_t graphs_to_run() {
-  const char* scale = std::getenv("KEEL_TEST_SCALE");
-  return scale != nullptr && std::string(scale) == "long" ? 5000 : 75;
-}
+uint64_t graphs_to_run() { return keel_test::long_scale() ? 5000 : 75; }
 
 // The fetches of two steps and then the states.
 std::vector<Tensor> run_two_steps(keel_test::RandomGraph& random, const std::string& device_name,

@@ -1,5 +1,5 @@
 // Compiling a product filled in the cube's kernels anew, while another thread multiplied by them:
-// wrong sums, or a call of no function.
+// wrong sums, or a call of no function. In the suite "loop", so that ThreadSanitizer sees it.
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -8,7 +8,7 @@
 
 #include "keel/backends/common/cube/cube.h"
 
-TEST_SUITE_BEGIN("issues");
+TEST_SUITE_BEGIN("loop");
 
 TEST_CASE("products may be compiled while another thread computes one") {
   using namespace keel;

@@ -11,25 +11,15 @@
 #include "keel/graph/passes/passes.h"
 #include "keel/keel.h"
 
-#include "support/error_of.h"
+#include "unit/ops_for_tests.h"
 
 namespace keel {
 namespace {
 
-using keel_test::contains;
-using keel_test::error_of;
-
-Tensor counting(const Shape& shape, DType dtype = f32) {
-  Tensor t(dtype, shape);
-  for (int64_t i = 0; i < t.num_elements(); ++i) t.set(i, static_cast<double>(i));
-  return t;
-}
-
-std::vector<double> elements(const Tensor& t) {
-  std::vector<double> all;
-  for (int64_t i = 0; i < t.num_elements(); ++i) all.push_back(t.at(i));
-  return all;
-}
+using testing::contains;
+using testing::counting;
+using testing::elements;
+using testing::error_of;
 
 std::string refusal(Graph& g, const Value& value, const Feeds& feeds, const char* backend = "cpu") {
   Session session(g, device(backend));

@@ -1,7 +1,6 @@
 // Saved states had no checksum: of 256,192 files with one flipped bit 253,082 were read without a
 // word, and a keel/step that cannot be was believed.
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -17,6 +16,7 @@
 
 #include "support/error_of.h"
 #include "support/safetensors_bytes.h"
+#include "support/scale.h"
 #include "support/temp_folder.h"
 
 namespace {
@@ -77,7 +77,7 @@ TEST_CASE("safetensors: every single flipped bit of a saved file is refused") {
   CHECK(parse_safetensors(whole, "whole").has_checksums);
   const size_t header_bits = 8 * (8 + safetensors_header(whole).size());
   // All of the header, and of the data each bit or, at CI scale, every 97th.
-  const size_t stride = std::getenv("KEEL_TEST_SCALE") != nullptr ? 1 : 97;
+  const size_t stride = keel_test::long_scale() ? 1 : 97;
   std::string changed = whole;
   size_t flips = 0;
   size_t accepted = 0;

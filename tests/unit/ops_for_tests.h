@@ -41,6 +41,13 @@ inline std::vector<double> elements(Value value, const Feeds& feeds = {}) {
   return elements(evaluate(value, feeds));
 }
 
+// The states' names, in their order.
+inline std::vector<std::string> names_of(const Values& states) {
+  std::vector<std::string> names;
+  for (const Value& state : states) names.push_back(name_of(state.node()));
+  return names;
+}
+
 }  // namespace keel::testing
 
 #endif  // KEEL_TESTS_UNIT_OPS_FOR_TESTS_H

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -29,17 +30,25 @@ std::vector<ProfiledSpan> collectives_of(const RankTimeline& rank) {
   return found;
 }
 
+bool are_complete(const std::vector<RankTimeline>& ranks) {
+  return std::all_of(ranks.begin(), ranks.end(),
+                     [](const RankTimeline& rank) { return rank.complete; });
+}
+
 // Returns the most that the beginnings of one collective lie apart on the ranks' device clocks;
-// nothing where the ranks do not have the same collectives.
+// nothing where the ranks do not have the same collectives. Where spans were left out, those that
+// only some ranks have do not matter, but there must be one that all have.
 std::optional<int64_t> device_skew_ns(const std::vector<RankTimeline>& ranks) {
   const std::vector<ProfiledSpan> first = collectives_of(ranks.front());
+  const bool whole = are_complete(ranks);
   int64_t most = 0;
   std::vector<std::pair<int64_t, int64_t>> range;
   for (const ProfiledSpan& span : first) range.push_back({span.begin_ns, span.begin_ns});
   for (const RankTimeline& rank : ranks) {
     const std::vector<ProfiledSpan> own = collectives_of(rank);
-    if (own.size() != first.size()) return std::nullopt;
-    for (size_t i = 0; i < own.size(); ++i) {
+    if (whole && own.size() != first.size()) return std::nullopt;
+    if (!whole && own.empty()) return std::nullopt;
+    for (size_t i = 0; i < std::min(own.size(), first.size()); ++i) {
       if (own[i].name != first[i].name || own[i].step != first[i].step) return std::nullopt;
       range[i].first = std::min(range[i].first, own[i].begin_ns);
       range[i].second = std::max(range[i].second, own[i].begin_ns);
@@ -78,22 +87,36 @@ std::string merged_timeline(const std::vector<RankTimeline>& ranks) {
                  {span.begin_ns, span.end_ns});
   }
   Json other = ranks.empty() ? Json::object() : clocks_of(ranks);
-  other["complete"] = !trace.full();
+  other["complete"] = !trace.full() && are_complete(ranks);
   return trace.finish(processes, other);
 }
 
-std::string write_rank_timeline(const RankTimeline& timeline) {
+// Where there are too many spans, those of the wall clock get half of the rank's share, or what the
+// device's leave of it.
+std::string write_rank_timeline(const RankTimeline& timeline, size_t ranks) {
+  const std::vector<ProfiledSpan>& device = timeline.spans;
+  const size_t share = kMostSpans / std::max<size_t>(1, ranks);
+  const size_t left = share - std::min(share, device.size());
+  const size_t most_wall = std::min(timeline.wall.size(), std::max(share / 2, left));
+  const size_t most_device = std::min(device.size(), share - most_wall);
   Json spans = Json::array(), wall = Json::array();
-  for (const ProfiledSpan& s : timeline.spans)
+  for (size_t i = 0; i < most_device; ++i) {
+    const ProfiledSpan& s = device[i];
     spans.push_back({s.lane, s.name, s.step, s.begin_ns, s.end_ns});
-  for (const WallSpan& s : timeline.wall) wall.push_back({s.lane, s.name, s.begin_ns, s.end_ns});
+  }
+  for (size_t i = 0; i < most_wall; ++i) {
+    const WallSpan& s = timeline.wall[i];
+    wall.push_back({s.lane, s.name, s.begin_ns, s.end_ns});
+  }
+  const bool whole = most_device == device.size() && most_wall == timeline.wall.size();
   return write_json({{"spans", std::move(spans)},
                      {"wall", std::move(wall)},
-                     {"wall_error_ns", timeline.wall_error_ns}});
+                     {"wall_error_ns", timeline.wall_error_ns},
+                     {"complete", timeline.complete && whole}});
 }
 
 RankTimeline read_rank_timeline(const std::string& text, const std::string& source) {
-  const Json json = parse_json(text, source);
+  const Json json = parse_json(text, source, std::numeric_limits<uint64_t>::max());
   const JsonView view(json, source);
   RankTimeline timeline{.wall_error_ns = view["wall_error_ns"].integer(0)};
   const JsonView spans = view["spans"], wall = view["wall"];
@@ -108,6 +131,7 @@ RankTimeline read_rank_timeline(const std::string& text, const std::string& sour
                              .begin_ns = wall[i][2].integer(),
                              .end_ns = wall[i][3].integer(),
                              .lane = wall[i][0].text()});
+  timeline.complete = view["complete"].boolean();
   return timeline;
 }
 

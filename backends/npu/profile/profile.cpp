@@ -50,8 +50,8 @@ constexpr ProfileFile kFiles[] = {
        return aicpu(program, clock);
      }},
     {"api_statistic.csv", [](const ProfilingOptions& p) { return p.runtime_api; },
-     [](const NpuProgram&, const StepClock& clock, const ProfileOptions&) {
-       return api_statistic(clock);
+     [](const NpuProgram&, const StepClock& clock, const ProfileOptions& options) {
+       return api_statistic(clock, options.device);
      }},
 };
 
@@ -140,8 +140,7 @@ void require_room(const Files& files, const ProfilingOptions& profiling) {
 }
 
 const NpuProgram& npu_program(const Program& program) {
-  const auto* npu = dynamic_cast<const NpuProgram*>(&program);
-  if (npu != nullptr) return *npu;
+  if (has_profile(program)) return static_cast<const NpuProgram&>(program);
   throw Error({.op = "profile",
                .argument = "program",
                .expected = "one that was compiled for the NPU",
@@ -151,6 +150,10 @@ const NpuProgram& npu_program(const Program& program) {
 }
 
 }  // namespace
+
+bool has_profile(const Program& program) {
+  return dynamic_cast<const NpuProgram*>(&program) != nullptr;
+}
 
 std::vector<ProfiledSpan> profiled_spans(const Program& program, const ProfileOptions& options) {
   const NpuProgram& npu = npu_program(program);

@@ -12,6 +12,10 @@
 //   aicpu.csv          launches on the AI CPU
 //   api_statistic.csv  what the host asks of the device: launches and copies
 //
+// Launches are those of a training that nothing breaks off: each has as many steps as the loop
+// size says. An evaluation, a checkpoint or an end of an epoch in between cuts a launch short and
+// begins another one, which neither the tables nor the timeline have.
+//
 // ProfilingOptions say which of them there are; the first five where nobody says anything.
 // Functions may be called from any thread.
 #ifndef KEEL_BACKENDS_NPU_PROFILE_PROFILE_H
@@ -40,6 +44,7 @@ inline constexpr int64_t kMostProfiledSteps = 1000;
 
 struct ProfileOptions {
   std::string directory = {};  // made where it is missing
+  int device = 0;              // the device that the timeline and the tables name, by its number
   int64_t first_step = 1;      // steps count from 1
   int64_t last_step = 3;       // at most kMostProfiledSteps of them
   int64_t steps_per_launch = 1;
@@ -48,6 +53,9 @@ struct ProfileOptions {
   std::vector<WallSpan> wall = {};
   ProfilingOptions profiling = {};  // but for its output, which is `directory`
 };
+
+// Returns whether a program is one that has a profile: one that was compiled for the NPU.
+KEEL_API bool has_profile(const Program& program);
 
 // Writes the files, and none where one of them cannot be made. Throws Error for a program of
 // another backend, steps that are out of range, points that no task has, files that take more than
@@ -74,21 +82,28 @@ struct RankTimeline {
   std::vector<ProfiledSpan> spans = {};
   std::vector<WallSpan> wall = {};
   int64_t wall_error_ns = 0;
+  bool complete = true;  // false where spans were left out
 };
 // Returns one timeline of all ranks, in their order: for each of them a process with the lanes of
 // its device clock, which is 0 where its first launch begins, and one with those of its wall clock.
 // `otherData` says how the clocks are aligned, how far apart the wall clocks may be, and how far
-// apart the ranks' device clocks have the same collective (null where they do not have the same).
+// apart the ranks' device clocks have the same collective (null where they do not have the same),
+// and whether it is complete: a timeline that would be too large has the first spans of each rank.
 KEEL_API std::string merged_timeline(const std::vector<RankTimeline>& ranks);
 
-// Spans as text, for a rank that hands its timeline to another one.
-KEEL_API std::string write_rank_timeline(const RankTimeline& timeline);
-// Throws Error, which names `source`, for text that is none.
+// Returns spans as text, for one of `ranks` ranks that hands its timeline to another one: at most
+// as many as a timeline of all keeps of each.
+KEEL_API std::string write_rank_timeline(const RankTimeline& timeline, size_t ranks);
+// Reads what a rank of the same training wrote, however large it is. Throws Error, which names
+// `source`, for text that is none.
 KEEL_API RankTimeline read_rank_timeline(const std::string& text, const std::string& source);
 
 // The paths of the files that such options ask for.
 KEEL_API std::vector<std::string> profile_files(const std::string& directory,
                                                 const ProfilingOptions& profiling);
+
+// Returns the ranks that have a folder of their own (rank_0 ...) in this one, in their order.
+KEEL_API std::vector<int64_t> profiled_ranks(const std::string& directory);
 
 // Returns what the files of a folder say, as a table for people; of a folder with profiles of
 // several ranks (rank_0 ...) one table after the other. Throws Error for a folder without a

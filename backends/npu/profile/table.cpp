@@ -263,8 +263,21 @@ std::string table_of(const std::string& directory) {
 
 std::string rank_folder(int64_t rank) { return std::string(kRank) + std::to_string(rank); }
 
-// The ranks whose folders ("rank_0") are there, in their order.
-std::set<int64_t> ranks_in(const std::string& directory) {
+// Says which ranks below the highest have no folder; "" where all have one.
+std::string missing_text(const std::vector<int64_t>& ranks) {
+  std::string missing;
+  int64_t next = 0;
+  for (const int64_t rank : ranks) {
+    if (rank > next) missing += " " + rank_folder(next);
+    if (rank > next + 1) missing += " to " + rank_folder(rank - 1);
+    next = rank + 1;
+  }
+  return missing.empty() ? "" : "folders that are missing:" + missing + "\n\n";
+}
+
+}  // namespace
+
+std::vector<int64_t> profiled_ranks(const std::string& directory) {
   std::set<int64_t> ranks;
   std::error_code unknown;  // then there is none, and a folder that cannot be listed says why
   for (std::filesystem::directory_iterator it(directory, unknown), end; !unknown && it != end;
@@ -279,29 +292,15 @@ std::set<int64_t> ranks_in(const std::string& directory) {
       continue;  // a folder of another name
     }
   }
-  return ranks;
+  return {ranks.begin(), ranks.end()};
 }
-
-// Says which ranks below the highest have no folder; "" where all have one.
-std::string missing_text(const std::set<int64_t>& ranks) {
-  std::string missing;
-  int64_t next = 0;
-  for (const int64_t rank : ranks) {
-    if (rank > next) missing += " " + rank_folder(next);
-    if (rank > next + 1) missing += " to " + rank_folder(rank - 1);
-    next = rank + 1;
-  }
-  return missing.empty() ? "" : "folders that are missing:" + missing + "\n\n";
-}
-
-}  // namespace
 
 std::string profile_table(const std::string& directory) {
-  const std::set<int64_t> ranks = ranks_in(directory);
+  const std::vector<int64_t> ranks = profiled_ranks(directory);
   if (ranks.empty()) return printable_lines(table_of(directory));
   std::string text = missing_text(ranks);
   for (const int64_t rank : ranks) {
-    text += fmt::format("{}== rank {}\n", rank == *ranks.begin() ? "" : "\n", rank) +
+    text += fmt::format("{}== rank {}\n", rank == ranks.front() ? "" : "\n", rank) +
             table_of(directory + "/" + rank_folder(rank));
   }
   return printable_lines(text);

@@ -200,7 +200,7 @@ std::string aicpu(const NpuProgram& program, const StepClock& clock) {
   return text;
 }
 
-std::string api_statistic(const StepClock& clock) {
+std::string api_statistic(const StepClock& clock, int device) {
   Sum launches, copies;
   for (const StepTime& step : clock.steps) {
     if (step.launch.length() > 0) launches.add(step.launch.length());
@@ -210,9 +210,10 @@ std::string api_statistic(const StepClock& clock) {
                                     "Avg(us)", "Min(us)", "Max(us)", "Variance"});
   const auto row = [&](const char* name, const Sum& sum) {
     if (sum.count == 0) return;
-    text += write_csv_row({"0", "runtime", name, in_us(sum.total), std::to_string(sum.count),
-                           in_us(sum.total / sum.count), in_us(sum.least), in_us(sum.most),
-                           fmt::format("{:.3f}", sum.variance() * 1e-6)});
+    text +=
+        write_csv_row({std::to_string(device), "runtime", name, in_us(sum.total),
+                       std::to_string(sum.count), in_us(sum.total / sum.count), in_us(sum.least),
+                       in_us(sum.most), fmt::format("{:.3f}", sum.variance() * 1e-6)});
   };
   row("launch", launches);
   row("copy to device", copies);

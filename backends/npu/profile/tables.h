@@ -15,7 +15,7 @@ std::string op_statistic(const NpuProgram& program, const StepClock& clock);
 std::string step_trace(const NpuProgram& program, const StepClock& clock,
                        const ProfilingOptions& profiling);
 std::string aicpu(const NpuProgram& program, const StepClock& clock);
-std::string api_statistic(const StepClock& clock);
+std::string api_statistic(const StepClock& clock, int device);
 std::string timeline(const NpuProgram& program, const StepClock& clock,
                      const ProfileOptions& options);
 // The same without the cores, as values.

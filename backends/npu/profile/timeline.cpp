@@ -19,10 +19,14 @@ constexpr int kHost = 0;
 constexpr int kDevice = 1;
 constexpr int kCores = 2;
 constexpr int kWall = 3;
-const std::map<int, std::string> kProcesses = {{kHost, "host (device clock)"},
-                                               {kDevice, "npu:0 (device clock)"},
-                                               {kCores, "cores (device clock)"},
-                                               {kWall, "host (wall clock)"}};
+
+std::map<int, std::string> processes_of(int device) {
+  return {{kHost, "host (device clock)"},
+          {kDevice, fmt::format("npu:{} (device clock)", device)},
+          {kCores, "cores (device clock)"},
+          {kWall, "host (wall clock)"}};
+}
+
 constexpr int kLanesOfACore = 16;
 
 struct Lane {
@@ -162,8 +166,8 @@ std::string timeline(const NpuProgram& program, const StepClock& clock,
   if (details) {
     for (const StepTime& step : clock.steps) add_cores(trace, program, step);
   }
-  return trace.finish(
-      kProcesses, {{"preset", program.preset().name}, {"complete", clock.whole && !trace.full()}});
+  return trace.finish(processes_of(options.device), {{"preset", program.preset().name},
+                                                     {"complete", clock.whole && !trace.full()}});
 }
 
 }  // namespace keel::npu

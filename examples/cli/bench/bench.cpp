@@ -28,12 +28,6 @@ void print_suites(std::ostream& out) {
   out << "\n`keel bench SUITE --help` lists the flags of a suite.\n";
 }
 
-std::string command_of(const std::string& suite, const std::vector<std::string>& words) {
-  std::string text = "keel bench " + suite;
-  for (const std::string& word : words) text += " " + word;
-  return text;
-}
-
 // With the suite's own flags.
 CommandLine line_of(const Suite& suite) {
   CommandLine line(std::string("bench ") + suite.name, suite.summary);
@@ -69,8 +63,9 @@ int run_suite(const Suite& suite, const std::vector<std::string>& words) {
   const keel::Json result = measure(suite, line);
   if (!json.empty()) keel::write_file_atomically(json, keel::write_json(result, 2) + "\n");
   if (!html.empty()) {
-    keel::write_file_atomically(html,
-                                bench_page(suite.name, result, command_of(suite.name, words)));
+    std::vector<std::string> command = {"keel", "bench", suite.name};
+    command.insert(command.end(), words.begin(), words.end());
+    keel::write_file_atomically(html, bench_page(suite.name, result, command));
   }
   return kExitDone;
 }

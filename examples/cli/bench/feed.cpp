@@ -155,9 +155,9 @@ class FeedBench {
 
   void print() const {
     std::cout << fmt::format(
-        "feeding {} on {}:0, {} images a batch, {} map thread{} (wall time)\n\n"
+        "feeding {} on {}, {} images a batch, {} map thread{} (wall time)\n\n"
         "{:<22} {:>16} {:>14} {:>12}\n",
-        flags_.bench.model->name, flags_.bench.backend, flags_.bench.batch, flags_.map_threads,
+        flags_.bench.model->name, device_.name(), flags_.bench.batch, flags_.map_threads,
         flags_.map_threads == 1 ? "" : "s", "stage", "images/s so far", "own us/batch",
         "of a step");
     for (const FeedStage& stage : signs_.stages) {

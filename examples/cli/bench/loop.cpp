@@ -72,10 +72,10 @@ class LoopBench {
 
   void print() const {
     std::cout << fmt::format(
-        "{} on {}:0, {} images a step, {} thread{}, feed: {}\n"
+        "{} on {}, {} images a step, {} thread{}, feed: {}\n"
         "wall time of a step in us, medians of {} rounds; step = busy + queue wait + idle, idle = "
         "launch + host + wait for metrics, copy runs beside\n",
-        flags_.model->name, flags_.backend, flags_.batch, flags_.threads,
+        flags_.model->name, training_.device().name(), flags_.batch, flags_.threads,
         flags_.threads == 1 ? "" : "s", training_.feed(), kLoopRounds);
     const bool modelled = device_us(1).has_value();
     std::cout << fmt::format("{:>6} {:>9} {:>5} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6}",

@@ -66,7 +66,8 @@ void add_span(const keel::npu::ProfiledSpan& span, keel::Json& lanes) {
 
 // Adds the modelled device's time and lanes, on its own clock.
 void add_device_clock(const keel::Program& program, int64_t steps_per_call, keel::Json& entry) {
-  if (!program.info().step_device_ns) return;
+  // Another backend may price its steps as well, but has no lanes.
+  if (!program.info().step_device_ns || !keel::npu::has_profile(program)) return;
   const auto spans = keel::npu::profiled_spans(
       program, {.last_step = kTimelineSteps, .steps_per_launch = steps_per_call});
   int64_t end_ns = 0;

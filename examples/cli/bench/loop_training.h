@@ -56,6 +56,7 @@ class LoopTraining {
   LoopMeasurement call(int64_t calls, int64_t size);
 
   const std::string& feed() const noexcept { return feed_.kind; }
+  const keel::Device& device() const { return session_->device(); }
   const keel::Program& program() const { return trainer_->program(); }
 
  private:

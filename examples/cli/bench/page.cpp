@@ -1,6 +1,7 @@
 #include "cli/bench/page.h"
 
 #include <fmt/core.h>
+#include <keel/core/base/printable.h>
 #include <keel/keel.h>
 #include <nlohmann/json.hpp>
 
@@ -31,6 +32,34 @@ std::string section_of(const Section& section) {
     html += table_of(figure) + "</figure>\n";
   }
   return html + "</div>\n</section>\n";
+}
+
+// Returns the word as bash reads it back: as it is where that means the same, or else in quotes,
+// where what cannot be printed is written by its bytes.
+std::string for_shell(const std::string& word) {
+  constexpr const char* kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789%+,-./:=@_";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  const bool is_text = keel::printable(word) == word;
+  std::string quoted = is_text ? "'" : "$'";
+  for (const char c : word) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\'')
+      quoted += is_text ? "'\\''" : "\\'";
+    else if (!is_text && c == '\\')
+      quoted += "\\\\";
+    else if (!is_text && (byte < 0x20 || byte > 0x7e))
+      quoted += fmt::format("\\x{:02x}", byte);
+    else
+      quoted += c;
+  }
+  return quoted + "'";
+}
+
+std::string for_shell(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) line += (line.empty() ? "" : " ") + for_shell(word);
+  return line;
 }
 
 std::string facts_of(const keel::Json& machine) {
@@ -67,7 +96,7 @@ int colour_of_backend(const std::string& backend) {
 }
 
 std::string bench_page(const std::string& suite, const keel::Json& result,
-                       const std::string& command) {
+                       const std::vector<std::string>& command) {
   std::string body;
   for (const auto& [name, make] : kSections) {
     if (suite == name) body += section_of(make(result));
@@ -79,14 +108,16 @@ std::string bench_page(const std::string& suite, const keel::Json& result,
       for (const keel::Json& one : part) body += section_of(make(one));
     }
   }
+  // Names in it, such as those of folders, may be any bytes.
   return html_page(
       "keel bench " + suite,
-      html_element(
-          "p",
-          "Wall time is what this machine took. Device time is what the modelled NPU would "
-          "take. They are never on one axis. Only ratios of one run mean anything.") +
-          "<pre><code>" + escape_html(command) + "</code></pre>\n" + facts_of(describe_machine()) +
-          body);
+      keel::printable_lines(
+          html_element(
+              "p",
+              "Wall time is what this machine took. Device time is what the modelled NPU would "
+              "take. They are never on one axis. Only ratios of one run mean anything.") +
+          "<pre><code>" + escape_html(for_shell(command)) + "</code></pre>\n" +
+          facts_of(describe_machine()) + body));
 }
 
 }  // namespace keel_cli

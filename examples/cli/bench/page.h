@@ -39,9 +39,9 @@ Section ranks_section(const keel::Json& json);
 // The colour of a backend, the same on every plot.
 int colour_of_backend(const std::string& backend);
 
-// `result` is what the suite measured; `command` the line that made it.
+// `result` is what the suite measured; `command` the words of the line that made it.
 std::string bench_page(const std::string& suite, const keel::Json& result,
-                       const std::string& command);
+                       const std::vector<std::string>& command);
 
 }  // namespace keel_cli
 

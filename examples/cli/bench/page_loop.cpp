@@ -70,7 +70,8 @@ Figure device_figure(const keel::Json& json, const std::string& name) {
                 {},
                 {"loop size", "device us"},
                 {}};
-  Series series{"npu (device clock)", {colour_of_backend("npu"), 2}, {}};
+  const std::string backend = json["backend"];
+  Series series{backend + " (device clock)", {colour_of_backend(backend), 2}, {}};
   for (const keel::Json& row : json["sizes"]) {
     if (!row.contains("step_device_us")) continue;
     series.marks.push_back({row["loop_size"].get<double>(), row["step_device_us"]});

@@ -37,13 +37,13 @@ Figure all_reduce_figure(const Json& json) {
 }
 
 Figure training_figure(const Json& json) {
-  Figure figure{
-      "Training steps by ranks",
-      "One rank with as many threads as there are ranks, and the ranks with a thread "
-      "each, on the same global batch.",
-      {},
-      {"model", "backend", "ranks", "threads", "batch", "step us", "+- %", "images/s", "waited %"},
-      {}};
+  Figure figure{"Training steps by ranks",
+                "One rank with as many threads as there are ranks, and the ranks with a thread "
+                "each, on the same global batch.",
+                {},
+                {"model", "backend", "ranks", "threads", "batch", "step us", "+- %", "images/s",
+                 "speed-up", "waited %"},
+                {}};
   BarPlot plot{"ranks-steps", figure.title, "wall time of a step, us", {}, {{}}};
   for (const Json& row : json["steps"]) {
     plot.categories.push_back(fmt::format("{}, {} rank(s) of {} thread(s)",
@@ -57,6 +57,7 @@ Figure training_figure(const Json& json) {
          std::to_string(row["threads"].get<int>()), std::to_string(row["batch"].get<int64_t>()),
          number(row, "step_us", 2), fmt::format("{:.1f}", row["step_spread"].get<double>() * 100),
          number(row, "images_per_second", 0),
+         row.contains("speed_up") ? number(row, "speed_up", 2) : "",
          fmt::format("{:.1f}", row["collective_wait_share"].get<double>() * 100)});
   }
   figure.plots.push_back(draw(plot));
@@ -83,6 +84,28 @@ std::vector<Series> modelled_series(const Json& json) {
   return all;
 }
 
+std::string percent_text(const Json& row, const char* key) {
+  return fmt::format("{:.1f}", percent(row, key));
+}
+
+// Returns the rows of the model, then those of the published figures with the model beside them.
+std::vector<std::vector<std::string>> scaling_rows(const Json& json) {
+  std::vector<std::vector<std::string>> rows;
+  for (const Json& row : json["modelled_scaling"])
+    rows.push_back({row["training"], std::to_string(row["cards"].get<int64_t>()), "",
+                    percent_text(row, "efficiency"), percent_text(row, "overlapped_efficiency"), "",
+                    fmt::format("{:.3f}", row["all_reduce_device_us"].get<double>() * 1e-3),
+                    row["algorithm"], "", ""});
+  for (const Json& row : json["published_scaling"])
+    rows.push_back({row["training"], std::to_string(row["cards"].get<int64_t>()),
+                    (row["lower_bound"].get<bool>() ? "> " : "") + percent_text(row, "efficiency"),
+                    percent_text(row, "modelled_efficiency"),
+                    percent_text(row, "modelled_overlapped_efficiency"), number(row, "extra_ms", 1),
+                    number(row, "modelled_extra_ms", 3), "",
+                    fmt::format("{:+.1f}", row["error_points"].get<double>()), row["verdict"]});
+  return rows;
+}
+
 Figure scaling_figure(const Json& json) {
   std::string misses;
   for (const Json& row : json["published_scaling"]) {
@@ -97,22 +120,14 @@ Figure scaling_figure(const Json& json) {
                     (misses.empty() ? " No published figure is missed." : misses + "."),
                 {},
                 {"training", "cards", "published %", "modelled %", "with overlap %", "extra ms",
-                 "modelled extra ms", "points", "verdict"},
-                {}};
+                 "modelled extra ms", "algorithm", "points", "verdict"},
+                scaling_rows(json)};
   std::vector<Series> all = modelled_series(json);
   Series published{"published", {8, 3}, {}, /*line=*/false};
   for (const Json& row : json["published_scaling"]) {
     published.marks.push_back({row["cards"].get<double>(), percent(row, "efficiency"), 0,
                                fmt::format("{}, {}", row["training"].get<std::string>(),
                                            row["source"].get<std::string>())});
-    figure.rows.push_back({row["training"], std::to_string(row["cards"].get<int64_t>()),
-                           fmt::format("{}{:.1f}", row["lower_bound"].get<bool>() ? "> " : "",
-                                       percent(row, "efficiency")),
-                           fmt::format("{:.1f}", percent(row, "modelled_efficiency")),
-                           fmt::format("{:.1f}", percent(row, "modelled_overlapped_efficiency")),
-                           number(row, "extra_ms", 1), number(row, "modelled_extra_ms", 1),
-                           fmt::format("{:+.1f}", row["error_points"].get<double>()),
-                           row["verdict"]});
   }
   all.push_back(std::move(published));
   figure.plots.push_back(draw(LinePlot{"ranks-scaling",

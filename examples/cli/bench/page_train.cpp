@@ -77,10 +77,6 @@ std::vector<Series> series_over(const std::vector<Json>& rows, const ThreadCount
     m.x = row[along].get<double>();
     series_named(all, label_of(row, others), look_of(row, counts)).marks.push_back(m);
   }
-  for (Series& series : all) {
-    std::sort(series.marks.begin(), series.marks.end(),
-              [](const Mark& a, const Mark& b) { return a.x < b.x; });
-  }
   return all;
 }
 

@@ -144,8 +144,13 @@ Series& series_named(std::vector<Series>& all, const std::string& name, const Lo
   return all.emplace_back(Series{name, look, {}});
 }
 
-std::string draw(const LinePlot& plot) {
+std::string draw(LinePlot plot) {
   constexpr double kPlotHeight = 320;
+  // Lines go from left to right, in whatever order their marks were measured.
+  for (Series& series : plot.series) {
+    std::stable_sort(series.marks.begin(), series.marks.end(),
+                     [](const Mark& a, const Mark& b) { return a.x < b.x; });
+  }
   std::vector<double> xs, ys;
   std::vector<LegendEntry> entries;
   for (const Series& series : plot.series) {

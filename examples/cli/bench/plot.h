@@ -51,7 +51,8 @@ struct LinePlot {
   std::vector<Series> series;
   std::vector<Guide> guides = {};
 };
-std::string draw(const LinePlot& plot);
+// The marks of a series may come in any order.
+std::string draw(LinePlot plot);
 
 // Horizontal bars, one row for each category, made of the layers one after the other.
 struct BarPlot {

@@ -7,7 +7,6 @@
 #include <iostream>
 
 #include <fmt/core.h>
-#include <fmt/ranges.h>
 #include <keel/core/base/file.h>
 #include <keel/core/base/json.h>
 #include <keel/core/group/join_group.h>
@@ -187,11 +186,12 @@ int run_bench_ranks(const std::vector<std::string>& words) {
   if (group->rank() == 0) {
     if (!flags.json.empty())
       keel::write_file_atomically(flags.json, keel::write_json(result, 2) + "\n");
-    if (!flags.html.empty())
-      keel::write_file_atomically(flags.html,
-                                  bench_page("ranks", result,
-                                             fmt::format("keel launch -n {} -- keel bench ranks {}",
-                                                         group->size(), fmt::join(words, " "))));
+    if (!flags.html.empty()) {
+      std::vector<std::string> command = {"keel", "launch", "-n",    std::to_string(group->size()),
+                                          "--",   "keel",   "bench", "ranks"};
+      command.insert(command.end(), words.begin(), words.end());
+      keel::write_file_atomically(flags.html, bench_page("ranks", result, command));
+    }
   }
   group->leave();
   return kExitDone;

@@ -25,7 +25,7 @@ bool exists(const std::string& path) {
   return std::filesystem::exists(path, unknown);
 }
 
-std::string folder_of_rank(const std::string& folder, int rank) {
+std::string folder_of_rank(const std::string& folder, int64_t rank) {
   return folder + "/rank_" + std::to_string(rank);
 }
 
@@ -62,6 +62,7 @@ TrainingProfile::TrainingProfile(const TrainFlags& flags, keel::Group* group, in
 void TrainingProfile::begin(keel::Trainer& trainer) {
   if (!wanted()) return;
   refuse_other_profiles();
+  device_ = trainer.session().device().index();
   keel::npu::ProfileOptions files = options({});
   const keel::Program& profiled = program(trainer, {}, files);
   write(profiled, files);
@@ -89,7 +90,8 @@ void TrainingProfile::finish(const keel::Trainer& trainer, const keel::TrainRepo
   notices.attempt([&] {
     own = keel::npu::write_rank_timeline({.spans = keel::npu::profiled_spans(profiled, files),
                                           .wall = files.wall,
-                                          .wall_error_ns = wall_error_ns_});
+                                          .wall_error_ns = wall_error_ns_},
+                                         static_cast<size_t>(group_->size()));
   });
   const std::vector<std::string> all = group_->all_gather(own);
   if (group_->rank() == 0) notices.attempt([&] { write_merged(all); });
@@ -102,12 +104,13 @@ std::string TrainingProfile::own_folder() const {
 
 void TrainingProfile::refuse_other_profiles() const {
   const std::string& folder = flags_.profile.folder;
-  if (group_ == nullptr) {
-    refuse_old(folder_of_rank(folder, 0), "several ranks");
-    return;
+  if (group_ != nullptr && group_->rank() != 0) return;
+  const int ranks = group_ == nullptr ? 0 : group_->size();
+  for (const int64_t rank : keel::npu::profiled_ranks(folder)) {
+    if (rank >= ranks)
+      refuse_old(folder_of_rank(folder, rank), ranks == 0 ? "several ranks" : "more ranks");
   }
-  if (group_->rank() != 0) return;
-  refuse_old(folder_of_rank(folder, group_->size()), "more ranks");
+  if (group_ == nullptr) return;
   for (const std::string& path :
        keel::npu::profile_files(folder, {.aicpu = true, .runtime_api = true})) {
     // The timeline of all ranks takes the place of another one.
@@ -128,6 +131,7 @@ void TrainingProfile::align_clocks() {
 
 keel::npu::ProfileOptions TrainingProfile::options(const keel::TrainReport& report) const {
   return {.directory = own_folder(),
+          .device = device_,
           .first_step = flags_.profile.first_step,
           .last_step = std::min(flags_.profile.last_step, steps_),
           .steps_per_launch = loop_size_of(flags_, report),

@@ -47,6 +47,7 @@ class TrainingProfile {
   int64_t total_steps_;  // with those before this run
   int64_t before_;
   int64_t steps_;
+  int device_ = 0;                                 // number of the device
   keel::CollectiveTimes::Clock::time_point zero_;  // of the wall clock
   int64_t wall_error_ns_ = 0;
 };

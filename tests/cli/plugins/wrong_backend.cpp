@@ -1,7 +1,7 @@
 // A backend that loads and runs and is wrong: its element 2 of every product of two numbers is one
 // too large, its sqrt throws, and it has no exp. A property of its device would clear a terminal.
 // More is wrong where KEEL_TEST_WRONG says so: "devices" are gone once it is loaded, "copies" to
-// the device throw.
+// the device throw. With "prices" its steps have a price, which is not that of Keel's NPU.
 #include <atomic>
 #include <cstdlib>
 #include <memory>
@@ -79,6 +79,17 @@ class WrongBackend final : public keel::HostBackend {
   std::unique_ptr<keel::Stream> make_stream(int device, keel::StreamKind kind) override {
     if (more_is_wrong("copies")) return std::make_unique<ThrowingStream>();
     return HostBackend::make_stream(device, kind);
+  }
+  std::unique_ptr<keel::Program> compile(int device, const keel::Graph& graph,
+                                         const keel::CompileOptions& options) override {
+    auto program = HostBackend::compile(device, graph, options);
+    if (more_is_wrong("prices")) {
+      auto& info = const_cast<keel::ProgramInfo&>(program->info());
+      info.step_device_ns = 1000;
+      info.launch_device_ns = 500;
+      info.modelled_device = "abacus";
+    }
+    return program;
   }
 };
 

@@ -7,20 +7,16 @@
 #include "keel/ops/gather.h"
 #include "keel/ops/matmul.h"
 
+#include "ops_for_tests.h"
 #include "runtime_for_tests.h"
 
 namespace keel {
 namespace {
 
 using testing::contains;
+using testing::elements;
 using testing::error_of;
 using testing::NumberFeeder;
-
-std::vector<double> elements(const Tensor& tensor) {
-  std::vector<double> result;
-  for (int64_t i = 0; i < tensor.num_elements(); ++i) result.push_back(tensor.at(i));
-  return result;
-}
 
 Initializer filled(const Shape& shape) {
   Initializer init;

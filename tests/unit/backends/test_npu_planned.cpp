@@ -2,7 +2,6 @@
 // for random ops, shapes, presets and numbers of blocks, and a plan that is wrong is an error that
 // says where.
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -22,6 +21,7 @@
 
 #include "npu_model_for_tests.h"
 #include "random_npu_nodes_for_tests.h"
+#include "support/scale.h"
 
 using namespace keel;
 using namespace keel::npu;
@@ -30,10 +30,7 @@ using namespace random_npu_nodes;
 
 namespace {
 
-int launches_to_draw() {
-  const char* scale = std::getenv("KEEL_TEST_SCALE");
-  return scale != nullptr && std::string(scale) == "long" ? 10000 : 250;
-}
+int launches_to_draw() { return keel_test::long_scale() ? 10000 : 250; }
 
 // A kernel's arguments in memory of their own; the same contents for the same seed.
 class Arguments {

@@ -92,7 +92,7 @@ TEST_CASE("npu profile: ranks with other collectives have no common skew") {
 TEST_CASE("npu profile: a rank's timeline travels as text") {
   RankTimeline sent = rank_with(100);
   sent.spans[0].name = "a \"name\"\n\xc3\xa9";
-  const RankTimeline came = npu::read_rank_timeline(npu::write_rank_timeline(sent), "rank 1");
+  const RankTimeline came = npu::read_rank_timeline(npu::write_rank_timeline(sent, 2), "rank 1");
   CHECK(npu::merged_timeline({came}) == npu::merged_timeline({sent}));
   CHECK(came.spans[2].step == 2);
   const std::pair<const char*, const char*> rules[] = {

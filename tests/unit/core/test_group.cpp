@@ -1,4 +1,5 @@
-// Groups of ranks: within a process, and over sockets, where threads stand for the processes.
+// Groups of ranks: within a process, and over sockets, where threads stand for the processes. In
+// the suite "loop", so that ThreadSanitizer sees them.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -25,18 +26,21 @@
 #include "keel/core/group/group_agreement.h"
 #include "keel/core/group/join_group.h"
 
+#include "meeting_for_tests.h"
 #include "ranks_for_tests.h"
 #include "support/error_of.h"
 
-TEST_SUITE_BEGIN("unit");
+TEST_SUITE_BEGIN("loop");
 
 namespace {
 
 using namespace keel;
+using keel::testing::after;
 using keel::testing::none_failed;
 using keel::testing::on_local_ranks;
 using keel::testing::on_ranks;
 using keel::testing::wait_until;
+using keel::testing::without_gloo;
 using keel_test::contains;
 using keel_test::error_of;
 
@@ -70,11 +74,6 @@ class Job {
   std::vector<int> far_;
   std::unique_ptr<Coordinator> coordinator_;
 };
-
-bool without_gloo() {
-  if (!has_gloo()) MESSAGE("keel test skipped: this build has no Gloo");
-  return !has_gloo();
-}
 
 using Body = std::function<void(Group& group)>;
 
@@ -111,10 +110,6 @@ void for_kinds(
   if (!has_gloo()) return;
   SUBCASE("over sockets") { check(over_sockets); }
   SUBCASE("over shared memory") { check(over_memory); }
-}
-
-Deadline after(int milliseconds) {
-  return std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
 }
 
 float value_of(int rank, size_t element) {

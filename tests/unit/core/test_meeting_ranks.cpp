@@ -1,4 +1,5 @@
-// Ranks without a launcher: they meet at rank 0's address, or say why not.
+// Ranks without a launcher: they meet at rank 0's address, or say why not. In the suite "loop", so
+// that ThreadSanitizer sees them.
 #include <atomic>
 #include <chrono>
 #include <string>
@@ -15,7 +16,7 @@
 #include "ranks_for_tests.h"
 #include "support/error_of.h"
 
-TEST_SUITE_BEGIN("unit");
+TEST_SUITE_BEGIN("loop");
 
 namespace {
 

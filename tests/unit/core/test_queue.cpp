@@ -53,10 +53,6 @@ Taken take(DeviceQueue& queue, const std::atomic<bool>* stop = nullptr, bool rel
   return taken;
 }
 
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
 }  // namespace
 
 TEST_CASE("element spec: fields start at multiples of 64") {
@@ -294,11 +290,9 @@ TEST_CASE("device queue: close wakes a sleeping producer and a sleeping consumer
     refused = true;
   });
   std::this_thread::sleep_for(milliseconds(10));
-  auto begin = std::chrono::steady_clock::now();
   full.close();
   producer.join();
   CHECK(refused);
-  CHECK(seconds_since(begin) < 1.0);
   CHECK(take(full).status == DequeueStatus::kElement);
   CHECK(take(full).status == DequeueStatus::kClosed);
 
@@ -306,12 +300,10 @@ TEST_CASE("device queue: close wakes a sleeping producer and a sleeping consumer
   DequeueStatus status = DequeueStatus::kElement;
   std::thread consumer([&] { status = take(empty).status; });
   std::this_thread::sleep_for(milliseconds(10));
-  begin = std::chrono::steady_clock::now();
   empty.close();
   empty.close();
   consumer.join();
   CHECK(status == DequeueStatus::kClosed);
-  CHECK(seconds_since(begin) < 1.0);
 }
 
 TEST_CASE("device queue: stop flags are seen after wake") {

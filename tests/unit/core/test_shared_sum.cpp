@@ -1,4 +1,5 @@
-// Sums in memory that ranks share: their bits, votes and places, and what ends a wait.
+// Sums in memory that ranks share: their bits, votes and places, and what ends a wait. In the suite
+// "loop", so that ThreadSanitizer sees them.
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -17,7 +18,7 @@
 #include "ranks_for_tests.h"
 #include "support/error_of.h"
 
-TEST_SUITE_BEGIN("unit");
+TEST_SUITE_BEGIN("loop");
 
 namespace {
 

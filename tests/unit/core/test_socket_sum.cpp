@@ -1,4 +1,5 @@
-// Sums over sockets between ranks: their bits, votes and places, whatever the sockets hold.
+// Sums over sockets between ranks: their bits, votes and places, whatever the sockets hold. In the
+// suite "loop", so that ThreadSanitizer sees them.
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -15,7 +16,7 @@
 #include "ranks_for_tests.h"
 #include "support/error_of.h"
 
-TEST_SUITE_BEGIN("unit");
+TEST_SUITE_BEGIN("loop");
 
 namespace {
 

@@ -12,6 +12,7 @@
 #include "keel/data/pipeline/iterator.h"
 
 #include "support/error_of.h"
+#include "support/idx_bytes.h"
 #include "support/temp_folder.h"
 
 TEST_SUITE_BEGIN("unit");
@@ -21,6 +22,7 @@ namespace {
 using namespace keel;
 using keel_test::contains;
 using keel_test::error_of;
+using keel_test::idx_bytes;
 using keel_test::TempFolder;
 
 // A record whose pixel i has red i + seed, green 2 i, blue 255 - i, in bytes.
@@ -33,14 +35,6 @@ std::string cifar_record(int label, int seed) {
     }
   }
   return bytes;
-}
-
-std::string idx(const std::vector<uint32_t>& dims, const std::string& data) {
-  std::string bytes{0, 0, 8, static_cast<char>(dims.size())};
-  for (const uint32_t dim : dims) {
-    for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>((dim >> shift) & 0xffu);
-  }
-  return bytes + data;
 }
 
 std::vector<int64_t> numbers_of(const Dataset& dataset) {
@@ -125,13 +119,13 @@ TEST_CASE("cifar10: files of other names are told by their records") {
 
 TEST_CASE("mnist: files of other names are told by what is in them") {
   const TempFolder folder;
-  folder.write("a", idx({2}, "\1\2"));
-  folder.write("b", idx({3}, "\3\4\5"));
-  folder.write("c.idx", idx({3, 1, 2}, "abcdef"));
+  folder.write("a", idx_bytes({2}, "\1\2"));
+  folder.write("b", idx_bytes({3}, "\3\4\5"));
+  folder.write("c.idx", idx_bytes({3, 1, 2}, "abcdef"));
   folder.write("d.txt", "this is no data");
-  folder.write("e", idx({3, 2}, "abcdef"));  // of rank 2: not a part of the set
+  folder.write("e", idx_bytes({3, 2}, "abcdef"));  // of rank 2: not a part of the set
   CHECK_FALSE(holds_mnist(folder.path()));
-  folder.write("f", idx({2, 1, 2}, "ghij"));
+  folder.write("f", idx_bytes({2, 1, 2}, "ghij"));
   REQUIRE(holds_mnist(folder.path()));
   const LabelledSplits splits = load_mnist(folder.path());
   CHECK(splits.origin == "MNIST files in " + folder.path());
@@ -144,7 +138,7 @@ TEST_CASE("mnist: files of other names are told by what is in them") {
   for (const char* name : {"a", "b", "c.idx", "f"})
     CHECK(std::count(paths.begin(), paths.end(), folder.file(name)) == 1);
   CHECK(std::count(paths.begin(), paths.end(), folder.file("e")) == 0);
-  folder.write("g", idx({9, 1, 2}, ""));  // a third file of images
+  folder.write("g", idx_bytes({9, 1, 2}, ""));  // a third file of images
   CHECK_FALSE(holds_mnist(folder.path()));
   CHECK(contains(error_of([&] { load_mnist(folder.path()); }), "train-images-idx3-ubyte"));
 }
@@ -152,8 +146,8 @@ TEST_CASE("mnist: files of other names are told by what is in them") {
 TEST_CASE("mnist: parts of one size are not told apart") {
   const TempFolder folder;
   for (const char* part : {"x", "y"}) {
-    folder.write(std::string(part) + "1", idx({2}, "\1\2"));
-    folder.write(std::string(part) + "2", idx({2, 1, 1}, "ab"));
+    folder.write(std::string(part) + "1", idx_bytes({2}, "\1\2"));
+    folder.write(std::string(part) + "2", idx_bytes({2, 1, 1}, "ab"));
   }
   CHECK_FALSE(holds_mnist(folder.path()));
 }
@@ -162,13 +156,13 @@ TEST_CASE("mnist: parts of one size are not told apart") {
 TEST_CASE("mnist: fashion is told by its classes") {
   const TempFolder folder;
   std::string classes = std::string("\x09\0\0\3\0\2\7\2\5\5", 10) + std::string(59990, '\1');
-  folder.write("train-images-idx3-ubyte", idx({60000, 1, 1}, std::string(60000, 'a')));
-  folder.write("t10k-images-idx3-ubyte", idx({2, 1, 1}, "ab"));
-  folder.write("t10k-labels-idx1-ubyte", idx({2}, "\1\2"));
-  folder.write("train-labels-idx1-ubyte", idx({60000}, classes));
+  folder.write("train-images-idx3-ubyte", idx_bytes({60000, 1, 1}, std::string(60000, 'a')));
+  folder.write("t10k-images-idx3-ubyte", idx_bytes({2, 1, 1}, "ab"));
+  folder.write("t10k-labels-idx1-ubyte", idx_bytes({2}, "\1\2"));
+  folder.write("train-labels-idx1-ubyte", idx_bytes({60000}, classes));
   CHECK(load_mnist(folder.path()).origin == "Fashion-MNIST files in " + folder.path());
   classes[3] = '\4';
-  folder.write("train-labels-idx1-ubyte", idx({60000}, classes));
+  folder.write("train-labels-idx1-ubyte", idx_bytes({60000}, classes));
   CHECK(load_mnist(folder.path()).origin == "MNIST files in " + folder.path());
 }
 

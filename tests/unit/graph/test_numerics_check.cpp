@@ -2,12 +2,14 @@
 // largest f16, by step, name, line and operands, for every loop size, and nothing else changed.
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "keel/backends/npu/options.h"
+#include "keel/core/base/log.h"
 #include "keel/core/device/numerics_watch.h"
 #include "keel/graph/runtime/trainer.h"
 #include "keel/keel.h"
@@ -67,14 +69,14 @@ struct Trained {
 };
 
 Trained train(const char* backend, NumericsMode mode, int64_t loop_size,
-              std::vector<int64_t> planted, bool guarded = true) {
+              std::vector<int64_t> planted, bool guarded = true, int64_t steps = kSteps) {
   Model m(guarded);
   Session session(m.graph, device(backend));
   Trainer trainer(session, {.update = m.update,
                             .fetches = {m.loss},
                             .source = rows(session.device(), std::move(planted))});
   Trained result{.report = {}, .sha = {}, .losses = {}, .line = m.line};
-  result.report = trainer.fit({.steps = kSteps,
+  result.report = trainer.fit({.steps = steps,
                                .loop_size = loop_size,
                                .on_step = [&](int64_t, std::span<const double> values,
                                               uint32_t) { result.losses.push_back(values[0]); },
@@ -132,6 +134,20 @@ TEST_CASE("check numerics: each step is named where each is asked for") {
     CHECK(steps == std::vector<int64_t>{5, 6, 41, 57});
     CHECK(run.sha == train("npu", NumericsMode::kOff, loop_size, {5, 6, 41, 57}).sha);
   }
+}
+
+TEST_CASE("check numerics: the first hundred steps are told of and no more") {
+  std::vector<int64_t> planted(103);
+  std::iota(planted.begin(), planted.end(), int64_t{2});
+  int told = 0;
+  set_log_sink([&](LogLevel, const std::string& line) { told += contains(line, "head/square"); });
+  const Trained run = train("npu", NumericsMode::kEvery, 50, planted, true, 110);
+  set_log_sink({});
+  CHECK(told == 100);
+  REQUIRE(run.report.numerics.size() == 100);
+  CHECK(run.report.numerics.front().step == 2);
+  CHECK(run.report.numerics.back().step == 101);
+  CHECK(run.report.steps == 110);
 }
 
 TEST_CASE("check numerics: weights that are not finite from the start are nobody's fault") {

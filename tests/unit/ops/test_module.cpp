@@ -17,12 +17,6 @@ namespace {
 using namespace keel;
 using namespace keel::testing;
 using Doubles = std::vector<double>;
-
-std::vector<std::string> names_of(const Values& states) {
-  std::vector<std::string> names;
-  for (const Value& state : states) names.push_back(name_of(state.node()));
-  return names;
-}
 using Names = std::vector<std::string>;
 
 Tensor batch() { return Tensor::of<float>({2, 3}, {1, -2, 3, 0.5, 4, -1}); }

@@ -18,12 +18,6 @@ namespace {
 using namespace keel;
 using namespace keel::testing;
 
-std::vector<std::string> names_of(const Values& states) {
-  std::vector<std::string> names;
-  for (const Value& state : states) names.push_back(name_of(state.node()));
-  return names;
-}
-
 // Gives every parameter numbers of its own.
 void write_waves(Session& session, const Values& parameters) {
   double phase = 1;

@@ -9,19 +9,14 @@
 
 #include "keel/keel.h"
 
-#include "support/error_of.h"
+#include "ops_for_tests.h"
 
 namespace keel {
 namespace {
 
-using keel_test::contains;
-using keel_test::error_of;
-
-std::vector<std::string> names_of(const Values& states) {
-  std::vector<std::string> names;
-  for (const Value& state : states) names.push_back(name_of(state.node()));
-  return names;
-}
+using testing::contains;
+using testing::error_of;
+using testing::names_of;
 
 Tensor waves(const Shape& shape, double step) {
   Tensor t(f32, shape);

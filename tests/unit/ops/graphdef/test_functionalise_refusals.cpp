@@ -10,6 +10,7 @@
 #include "keel/ops/exchange/graphdef/control_flow/functionalise.h"
 
 #include "ops/graphdef/typed_control_flow_for_tests.h"
+#include "support/error_of.h"
 
 using namespace keel_test;
 namespace graphdef = keel::graphdef;
@@ -25,10 +26,6 @@ std::string refusal(const GraphDef& graph, const std::vector<std::string>& fetch
     return error.what();
   }
   return "converted";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

@@ -1,0 +1,15 @@
+# Runs a program that must end with exit code 0, say what is expected and say of nothing that it is DIFFERENT.
+# (CTest's PASS_REGULAR_EXPRESSION by itself takes no account of the exit code.)
+# Variables: program, expected (a regular expression).
+cmake_minimum_required(VERSION 3.25)
+execute_process(COMMAND ${program} RESULT_VARIABLE result OUTPUT_VARIABLE text ERROR_VARIABLE text)
+message("${text}")
+if(NOT result EQUAL 0)
+  message(FATAL_ERROR "${program} ended with ${result}")
+endif()
+if(NOT text MATCHES "${expected}")
+  message(FATAL_ERROR "${program} does not say '${expected}'")
+endif()
+if(text MATCHES "DIFFERENT")
+  message(FATAL_ERROR "${program} says that something is DIFFERENT")
+endif()
