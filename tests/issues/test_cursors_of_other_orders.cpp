@@ -2,7 +2,6 @@
 // which lost items and doubled others; behind padded passes of unknown size they did not survive
 // another batch size; and places behind the last epoch were taken.
 #include <cstdint>
-#include <numeric>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -13,6 +12,7 @@
 #include "keel/data/pipeline/iterator.h"
 
 #include "support/error_of.h"
+#include "support/numbers.h"
 
 TEST_SUITE_BEGIN("data");
 
@@ -21,13 +21,8 @@ namespace {
 using namespace keel;
 using keel_test::contains;
 using keel_test::error_of;
+using keel_test::numbers;
 using Numbers = std::vector<int64_t>;
-
-Dataset numbers(int64_t count) {
-  Tensor tensor(i64, {count});
-  std::iota(tensor.data<int64_t>().begin(), tensor.data<int64_t>().end(), int64_t{0});
-  return Dataset::from_tensors({{"n", tensor}});
-}
 
 Cursor cursor_behind(const Dataset& dataset, int elements) {
   DatasetIterator iterator(dataset);

@@ -3,7 +3,6 @@
 // ends a line gave columns that nobody wrote.
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -22,12 +21,6 @@ using namespace keel;
 using keel_test::contains;
 using keel_test::error_of;
 using keel_test::TempFolder;
-
-std::string file_of(const TempFolder& folder, const std::string& text) {
-  const std::string path = folder.file("table.csv");
-  std::ofstream(path, std::ios::binary) << text;
-  return path;
-}
 
 }  // namespace
 
@@ -48,7 +41,7 @@ TEST_CASE("csv: an f32 is the nearest one to the text") {
   std::string table = "x\n";
   for (const std::string& text : texts) table += text + "\n";
   const TempFolder folder;
-  const auto fields = read_csv(file_of(folder, table), {{.name = "x", .columns = {"x"}}});
+  const auto fields = read_csv(folder.write("t.csv", table), {{.name = "x", .columns = {"x"}}});
   const auto values = fields[0].second.data<float>();
   REQUIRE(values.size() == texts.size());
   for (size_t i = 0; i < texts.size(); ++i) {
@@ -64,7 +57,7 @@ TEST_CASE("csv: an f16 or bf16 is the nearest one to the text") {
   // is 1 + 2^-10, all below 65520 belongs to the largest, 65504, and the bf16 above 1 is 1 + 2^-7.
   const TempFolder folder;
   const auto cell = [&]<class T>(T, DType dtype, const std::string& text) {
-    const auto fields = read_csv(file_of(folder, "x\n" + text + "\n"),
+    const auto fields = read_csv(folder.write("t.csv", "x\n" + text + "\n"),
                                  {{.name = "x", .dtype = dtype, .columns = {"x"}}});
     return static_cast<float>(fields[0].second.data<T>()[0]);
   };
@@ -76,7 +69,7 @@ TEST_CASE("csv: an f16 or bf16 is the nearest one to the text") {
 
 TEST_CASE("csv: separators that end a line or are quotes are refused") {
   const TempFolder folder;
-  const std::string path = file_of(folder, "a,b\n1,2\n");
+  const std::string path = folder.write("t.csv", "a,b\n1,2\n");
   for (const char separator : {'\n', '\r', '"'}) {
     const CsvOptions options{.separator = separator};
     for (const std::string& error : {error_of([&] { read_csv(path, {{.name = "x"}}, options); }),

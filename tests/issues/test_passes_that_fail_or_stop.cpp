@@ -15,19 +15,14 @@
 #include "keel/data/pipeline/iterator.h"
 
 #include "support/error_of.h"
+#include "support/numbers.h"
 
 namespace keel {
 namespace {
 
-using keel_test::contains, keel_test::error_of;
+using keel_test::contains, keel_test::error_of, keel_test::numbers;
 
 const ElementSpec kNumber{{{"n", {i64, {}}}}};
-
-Dataset numbers(int64_t count) {
-  Tensor n(i64, {count});
-  for (int64_t i = 0; i < count; ++i) n.data<int64_t>()[static_cast<size_t>(i)] = i;
-  return Dataset::from_tensors({{"n", n}});
-}
 
 std::vector<int64_t> values_of(const std::vector<Tensor>& element) {
   const auto data = element[0].data<int64_t>();

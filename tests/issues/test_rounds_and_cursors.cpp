@@ -1,7 +1,6 @@
 // A repeat without end inside of another one shuffled an outer pass as it had passes before, and
 // cursors behind joined batches named other items for another batch size.
 #include <cstdint>
-#include <numeric>
 #include <set>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include "keel/data/pipeline/iterator.h"
 
 #include "support/error_of.h"
+#include "support/numbers.h"
 
 TEST_SUITE_BEGIN("data");
 
@@ -20,13 +20,8 @@ namespace {
 using namespace keel;
 using keel_test::contains;
 using keel_test::error_of;
+using keel_test::numbers;
 using Numbers = std::vector<int64_t>;
-
-Dataset numbers(int64_t count, int64_t first = 0) {
-  Tensor tensor(i64, {count});
-  std::iota(tensor.data<int64_t>().begin(), tensor.data<int64_t>().end(), first);
-  return Dataset::from_tensors({{"n", tensor}});
-}
 
 Numbers flat(const std::vector<Tensor>& element) {
   const auto values = element[0].data<int64_t>();

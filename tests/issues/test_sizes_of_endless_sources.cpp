@@ -1,6 +1,5 @@
 // What is taken of a repeat without end had no known number, and so could not be split.
 #include <cstdint>
-#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -9,18 +8,15 @@
 #include "keel/data/pipeline/dataset.h"
 #include "keel/data/pipeline/iterator.h"
 
+#include "support/numbers.h"
+
 TEST_SUITE_BEGIN("data");
 
 namespace {
 
 using namespace keel;
+using keel_test::numbers;
 using Numbers = std::vector<int64_t>;
-
-Dataset numbers(int64_t count) {
-  Tensor tensor(i64, {count});
-  std::iota(tensor.data<int64_t>().begin(), tensor.data<int64_t>().end(), int64_t{0});
-  return Dataset::from_tensors({{"n", tensor}});
-}
 
 Numbers all(const Dataset& dataset) {
   DatasetIterator iterator(dataset);

@@ -2,7 +2,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <numeric>
 #include <random>
 #include <set>
 #include <thread>
@@ -13,6 +12,8 @@
 #include "keel/core/tensor/npy.h"
 #include "keel/data/pipeline/dataset.h"
 #include "keel/data/pipeline/iterator.h"
+
+#include "support/numbers.h"
 
 TEST_SUITE_BEGIN("pipeline");
 
@@ -27,17 +28,12 @@ using keel::ItemSlot;
 using keel::ItemView;
 using keel::Tail;
 using keel::Tensor;
+using keel_test::numbers;
 using Numbers = std::vector<int64_t>;
 
 const ElementSpec kNumber{{{"n", {keel::i64, {}}}}};
 
 // Items first, first + 1, ...: reachable in any order.
-Dataset numbers(int64_t count, int64_t first = 0) {
-  Tensor tensor(keel::i64, {count});
-  std::iota(tensor.data<int64_t>().begin(), tensor.data<int64_t>().end(), first);
-  return Dataset::from_tensors({{"n", tensor}});
-}
-
 // The same in order only, with a size that is not known.
 Dataset stream(int64_t count, int64_t first = 0) {
   return Dataset::from_generator(kNumber, [=](int64_t index, const ItemSlot& out) {

@@ -76,13 +76,13 @@ void require_size_of_any_batch(const Context& c, const Bounds& bounds, size_t ax
   }
   const auto dim = dimension_of(dims), size = dimension_of(sizes);
   // A size that no formula has is refused where somebody asks for it.
-  if (!size || (dim && dim->fixed())) return;
+  if (!size || !dim || dim->fixed()) return;
   const auto fits = [&, axis](int64_t batch) {
     const int64_t whole = dim->at(batch), due = size->at(batch);
     return whole < 0 || due < 0 || bounds.size_of(axis, whole, batch) == due;
   };
   int64_t batch = 1;
-  while (dim && batch < kProbedBatches[0] && fits(batch)) ++batch;
+  while (batch < kProbedBatches[0] && fits(batch)) ++batch;
   const bool small = batch < kProbedBatches[0];
   if (small || !fits(large_batch(*dim)))
     c.refuse("how many elements it takes of axis " + std::to_string(axis) +
