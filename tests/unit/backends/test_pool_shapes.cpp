@@ -11,6 +11,7 @@
 
 #include "drawn_steps_for_tests.h"
 #include "ops_for_tests.h"
+#include "support/strict_npu.h"
 
 namespace keel {
 namespace {
@@ -135,6 +136,25 @@ TEST_CASE("pooling: fifty random shapes agree with ref both fused and unfused") 
   for (int i = 0; i < 50; ++i) {
     CAPTURE(i);
     check_everywhere(draw(draws), draws);
+  }
+}
+
+TEST_CASE("pooling: blocks that begin and end inside of a window write their own lines alone") {
+  Draws draws(3);
+  // Blocks of lines, of which the strict npu has no others at hand; none begins where a window
+  // does.
+  const StepCase step =
+      step_of({.size = {31, 64}, .window = {3, 3}, .stride = {3, 3}, .channels = 32}, Kind::kMax,
+              kChannelsLast, draws);
+  const auto strict = keel_test::strict_npu();
+  Graph g;
+  const auto [update, fetches] = step.build(g);
+  Session session(g, Device(strict.get(), 0));
+  const auto got = session.run(update, fetches, {{g.inputs()[0], step.inputs[0]}});
+  const auto expected = run_case(step, "ref:0", false), plain = run_case(step, "npu:0", true);
+  for (size_t i = 0; i < got.size(); ++i) {
+    check_close({got[i]}, {expected[i]}, 1e-6);
+    CHECK(all_equal({got[i]}, {plain[i]}));
   }
 }
 
