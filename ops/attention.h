@@ -10,7 +10,6 @@
 #ifndef KEEL_OPS_ATTENTION_H
 #define KEEL_OPS_ATTENTION_H
 
-#include <tuple>
 
 #include "keel/core/base/export.h"
 #include "keel/graph/ir/attributes.h"
@@ -24,10 +23,10 @@ struct AttentionAttributes {
   double scale = 1;
   bool causal = false;
   bool wide = false;  // f16 or bf16 operands, f32 results
-  static constexpr auto fields() {
-    return std::tuple(field("scale", &AttentionAttributes::scale),
-                      field("causal", &AttentionAttributes::causal),
-                      field("wide", &AttentionAttributes::wide));
+  static void fields(auto&& visit) {
+    visit("scale", &AttentionAttributes::scale);
+    visit("causal", &AttentionAttributes::causal);
+    visit("wide", &AttentionAttributes::wide);
   }
 };
 

@@ -6,7 +6,6 @@
 #define KEEL_OPS_BATCH_NORM_H
 
 #include <cstdint>
-#include <tuple>
 
 #include "keel/core/base/export.h"
 #include "keel/graph/ir/attributes.h"
@@ -18,9 +17,9 @@ namespace keel {
 struct ChannelNormOptions {
   double epsilon = 1e-5;  // added to the variance; finite, not negative
   int64_t channel_axis = -1;
-  static constexpr auto fields() {
-    return std::tuple(field("epsilon", &ChannelNormOptions::epsilon),
-                      field("channel_axis", &ChannelNormOptions::channel_axis));
+  static void fields(auto&& visit) {
+    visit("epsilon", &ChannelNormOptions::epsilon);
+    visit("channel_axis", &ChannelNormOptions::channel_axis);
   }
 };
 

@@ -17,7 +17,6 @@
 
 #include <cstdint>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "keel/core/base/export.h"
@@ -49,13 +48,16 @@ struct Conv2dAttributes {
   // they have whatever other images and parts there are. Other numbers of channels may change the
   // bits.
   bool rows_alone = false;
-  static constexpr auto fields() {
-    return std::tuple(
-        field("stride", &Conv2dAttributes::stride), field("padding", &Conv2dAttributes::padding),
-        field("pads", &Conv2dAttributes::pads), field("dilation", &Conv2dAttributes::dilation),
-        field("groups", &Conv2dAttributes::groups), field("layout", &Conv2dAttributes::layout),
-        field("wide", &Conv2dAttributes::wide), field("algorithm", &Conv2dAttributes::algorithm),
-        field("rows_alone", &Conv2dAttributes::rows_alone));
+  static void fields(auto&& visit) {
+    visit("stride", &Conv2dAttributes::stride);
+    visit("padding", &Conv2dAttributes::padding);
+    visit("pads", &Conv2dAttributes::pads);
+    visit("dilation", &Conv2dAttributes::dilation);
+    visit("groups", &Conv2dAttributes::groups);
+    visit("layout", &Conv2dAttributes::layout);
+    visit("wide", &Conv2dAttributes::wide);
+    visit("algorithm", &Conv2dAttributes::algorithm);
+    visit("rows_alone", &Conv2dAttributes::rows_alone);
   }
 };
 
@@ -66,10 +68,10 @@ struct Conv2dGradientAttributes : Conv2dAttributes {
   // The gradient for the weights has parts: sums over so many parts of the images, which are added
   // as a tree (ops/sums/part_sums.h).
   int64_t parts = 1;
-  static constexpr auto fields() {
-    return std::tuple_cat(Conv2dAttributes::fields(),
-                          std::tuple(field("size", &Conv2dGradientAttributes::size),
-                                     field("parts", &Conv2dGradientAttributes::parts)));
+  static void fields(auto&& visit) {
+    Conv2dAttributes::fields(visit);
+    visit("size", &Conv2dGradientAttributes::size);
+    visit("parts", &Conv2dGradientAttributes::parts);
   }
 };
 

@@ -19,7 +19,7 @@ namespace keel {
 
 struct CastAttributes {
   DType dtype = f32;
-  static constexpr auto fields() { return std::tuple(field("dtype", &CastAttributes::dtype)); }
+  static void fields(auto&& visit) { visit("dtype", &CastAttributes::dtype); }
 };
 
 // ---- arithmetic: floats and integers; the result has the same dtype.

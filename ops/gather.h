@@ -10,7 +10,6 @@
 
 #include <cstdint>
 #include <string>
-#include <tuple>
 
 #include "keel/core/base/export.h"
 #include "keel/core/base/shape.h"
@@ -23,21 +22,22 @@ namespace keel {
 
 struct GatherAttributes {
   int64_t axis = 0;  // counted from the front
-  static constexpr auto fields() { return std::tuple(field("axis", &GatherAttributes::axis)); }
+  static void fields(auto&& visit) { visit("axis", &GatherAttributes::axis); }
 };
 struct OneHotAttributes {
   int64_t depth = 0;
   DType dtype = f32;
-  static constexpr auto fields() {
-    return std::tuple(field("depth", &OneHotAttributes::depth),
-                      field("dtype", &OneHotAttributes::dtype));
+  static void fields(auto&& visit) {
+    visit("depth", &OneHotAttributes::depth);
+    visit("dtype", &OneHotAttributes::dtype);
   }
 };
 struct IotaAttributes {
   std::vector<Type> type;  // exactly one, all dimensions known
   int64_t axis = 0;        // counted from the front
-  static constexpr auto fields() {
-    return std::tuple(field("type", &IotaAttributes::type), field("axis", &IotaAttributes::axis));
+  static void fields(auto&& visit) {
+    visit("type", &IotaAttributes::type);
+    visit("axis", &IotaAttributes::axis);
   }
 };
 

@@ -8,7 +8,6 @@
 #define KEEL_OPS_LOSS_H
 
 #include <cstdint>
-#include <tuple>
 
 #include "keel/core/base/export.h"
 #include "keel/graph/ir/attributes.h"
@@ -20,8 +19,8 @@ namespace keel {
 struct CrossEntropyOptions {
   // Lies in [0, 1): each target becomes (1 - label_smoothing) * target + label_smoothing / classes.
   double label_smoothing = 0;
-  static constexpr auto fields() {
-    return std::tuple(field("label_smoothing", &CrossEntropyOptions::label_smoothing));
+  static void fields(auto&& visit) {
+    visit("label_smoothing", &CrossEntropyOptions::label_smoothing);
   }
 };
 

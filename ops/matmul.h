@@ -13,7 +13,6 @@
 #define KEEL_OPS_MATMUL_H
 
 #include <cstdint>
-#include <tuple>
 
 #include "keel/core/base/export.h"
 #include "keel/graph/ir/attributes.h"
@@ -29,12 +28,12 @@ struct MatmulAttributes {
   bool wide = false;  // f16 or bf16 operands, f32 result
   bool rows_alone = false;
   int64_t parts = 1;  // of matrices that both have k as their first axis
-  static constexpr auto fields() {
-    return std::tuple(field("transpose_a", &MatmulAttributes::transpose_a),
-                      field("transpose_b", &MatmulAttributes::transpose_b),
-                      field("wide", &MatmulAttributes::wide),
-                      field("rows_alone", &MatmulAttributes::rows_alone),
-                      field("parts", &MatmulAttributes::parts));
+  static void fields(auto&& visit) {
+    visit("transpose_a", &MatmulAttributes::transpose_a);
+    visit("transpose_b", &MatmulAttributes::transpose_b);
+    visit("wide", &MatmulAttributes::wide);
+    visit("rows_alone", &MatmulAttributes::rows_alone);
+    visit("parts", &MatmulAttributes::parts);
   }
 };
 

@@ -10,7 +10,6 @@
 #define KEEL_OPS_NORMALIZATION_H
 
 #include <cstdint>
-#include <tuple>
 #include <vector>
 
 #include "keel/core/base/export.h"
@@ -22,7 +21,7 @@ namespace keel {
 
 struct NormOptions {
   double epsilon = 1e-5;  // added to the mean square before its root is taken; finite, not negative
-  static constexpr auto fields() { return std::tuple(field("epsilon", &NormOptions::epsilon)); }
+  static void fields(auto&& visit) { visit("epsilon", &NormOptions::epsilon); }
 };
 
 // (x - mean(x)) / sqrt(var(x) + epsilon) along the last axis; then times `scale` and plus `offset`,

@@ -11,7 +11,6 @@
 
 #include <cstdint>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "keel/core/base/export.h"
@@ -28,12 +27,12 @@ struct MaxPool2dAttributes {
   std::string padding = "valid";     // as for conv2d: valid, same, explicit
   std::vector<int64_t> pads = {};    // top, bottom, left, right, each smaller than the window
   std::string layout = "NHWC";
-  static constexpr auto fields() {
-    return std::tuple(field("window", &MaxPool2dAttributes::window),
-                      field("stride", &MaxPool2dAttributes::stride),
-                      field("padding", &MaxPool2dAttributes::padding),
-                      field("pads", &MaxPool2dAttributes::pads),
-                      field("layout", &MaxPool2dAttributes::layout));
+  static void fields(auto&& visit) {
+    visit("window", &MaxPool2dAttributes::window);
+    visit("stride", &MaxPool2dAttributes::stride);
+    visit("padding", &MaxPool2dAttributes::padding);
+    visit("pads", &MaxPool2dAttributes::pads);
+    visit("layout", &MaxPool2dAttributes::layout);
   }
 };
 
@@ -45,22 +44,22 @@ struct AvgPool2dAttributes {
   std::string layout = "NHWC";
   // Says whether the mean of a window that reaches over the edge counts the padding, as zeros.
   bool count_padding = false;
-  static constexpr auto fields() {
-    return std::tuple(field("window", &AvgPool2dAttributes::window),
-                      field("stride", &AvgPool2dAttributes::stride),
-                      field("padding", &AvgPool2dAttributes::padding),
-                      field("pads", &AvgPool2dAttributes::pads),
-                      field("layout", &AvgPool2dAttributes::layout),
-                      field("count_padding", &AvgPool2dAttributes::count_padding));
+  static void fields(auto&& visit) {
+    visit("window", &AvgPool2dAttributes::window);
+    visit("stride", &AvgPool2dAttributes::stride);
+    visit("padding", &AvgPool2dAttributes::padding);
+    visit("pads", &AvgPool2dAttributes::pads);
+    visit("layout", &AvgPool2dAttributes::layout);
+    visit("count_padding", &AvgPool2dAttributes::count_padding);
   }
 };
 
 // Attributes of the gradient: they add the height and width of the images, which is the result's.
 struct AvgPool2dGradientAttributes : AvgPool2dAttributes {
   std::vector<int64_t> size;
-  static constexpr auto fields() {
-    return std::tuple_cat(AvgPool2dAttributes::fields(),
-                          std::tuple(field("size", &AvgPool2dGradientAttributes::size)));
+  static void fields(auto&& visit) {
+    AvgPool2dAttributes::fields(visit);
+    visit("size", &AvgPool2dGradientAttributes::size);
   }
 };
 

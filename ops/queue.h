@@ -16,10 +16,10 @@ struct DequeueAttributes {
   std::string queue;               // the queue's name
   std::vector<std::string> names;  // of the element's fields, in the queue's order
   std::vector<Type> types;         // one for each name, all dimensions known
-  static constexpr auto fields() {
-    return std::tuple(field("queue", &DequeueAttributes::queue),
-                      field("names", &DequeueAttributes::names),
-                      field("types", &DequeueAttributes::types));
+  static void fields(auto&& visit) {
+    visit("queue", &DequeueAttributes::queue);
+    visit("names", &DequeueAttributes::names);
+    visit("types", &DequeueAttributes::types);
   }
 };
 

@@ -10,7 +10,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <tuple>
 
 #include "keel/core/base/export.h"
 #include "keel/core/base/shape.h"
@@ -28,10 +27,12 @@ struct RandomAttributes {
   double a = 0;
   double b = 1;
   int64_t first = 0;  // the number of the first element in the sequence that the key gives
-  static constexpr auto fields() {
-    return std::tuple(field("dtype", &RandomAttributes::dtype),
-                      field("shape", &RandomAttributes::shape), field("a", &RandomAttributes::a),
-                      field("b", &RandomAttributes::b), field("first", &RandomAttributes::first));
+  static void fields(auto&& visit) {
+    visit("dtype", &RandomAttributes::dtype);
+    visit("shape", &RandomAttributes::shape);
+    visit("a", &RandomAttributes::a);
+    visit("b", &RandomAttributes::b);
+    visit("first", &RandomAttributes::first);
   }
 };
 // Attributes of the same ops with "_like" behind their names, which take their shape from a second
@@ -41,10 +42,11 @@ struct RandomLikeAttributes {
   double a = 0;
   double b = 1;
   int64_t first = 0;
-  static constexpr auto fields() {
-    return std::tuple(field("dtype", &RandomLikeAttributes::dtype),
-                      field("a", &RandomLikeAttributes::a), field("b", &RandomLikeAttributes::b),
-                      field("first", &RandomLikeAttributes::first));
+  static void fields(auto&& visit) {
+    visit("dtype", &RandomLikeAttributes::dtype);
+    visit("a", &RandomLikeAttributes::a);
+    visit("b", &RandomLikeAttributes::b);
+    visit("first", &RandomLikeAttributes::first);
   }
 };
 

@@ -9,7 +9,6 @@
 #define KEEL_OPS_REDUCE_H
 
 #include <cstdint>
-#include <tuple>
 #include <vector>
 
 #include "keel/core/base/export.h"
@@ -28,18 +27,18 @@ struct ReduceAttributes {
   // A sum alone has parts, along the first axis and perhaps others: sums of parts of the first
   // axis, which are added as a tree (ops/sums/part_sums.h).
   int64_t parts = 1;
-  static constexpr auto fields() {
-    return std::tuple(field("axes", &ReduceAttributes::axes),
-                      field("keepdims", &ReduceAttributes::keepdims),
-                      field("parts", &ReduceAttributes::parts));
+  static void fields(auto&& visit) {
+    visit("axes", &ReduceAttributes::axes);
+    visit("keepdims", &ReduceAttributes::keepdims);
+    visit("parts", &ReduceAttributes::parts);
   }
 };
 struct ArgmaxAttributes {
   int64_t axis = 0;  // from the front
   bool keepdims = false;
-  static constexpr auto fields() {
-    return std::tuple(field("axis", &ArgmaxAttributes::axis),
-                      field("keepdims", &ArgmaxAttributes::keepdims));
+  static void fields(auto&& visit) {
+    visit("axis", &ArgmaxAttributes::axis);
+    visit("keepdims", &ArgmaxAttributes::keepdims);
   }
 };
 

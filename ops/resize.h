@@ -11,7 +11,6 @@
 
 #include <cstdint>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "keel/core/base/export.h"
@@ -28,10 +27,10 @@ struct ResizeAttributes {
   // is smoothed where an image shrinks.
   std::string mode = "nearest";
   std::string layout = "NHWC";
-  static constexpr auto fields() {
-    return std::tuple(field("size", &ResizeAttributes::size),
-                      field("mode", &ResizeAttributes::mode),
-                      field("layout", &ResizeAttributes::layout));
+  static void fields(auto&& visit) {
+    visit("size", &ResizeAttributes::size);
+    visit("mode", &ResizeAttributes::mode);
+    visit("layout", &ResizeAttributes::layout);
   }
 };
 

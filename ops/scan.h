@@ -7,7 +7,6 @@
 #define KEEL_OPS_SCAN_H
 
 #include <cstdint>
-#include <tuple>
 
 #include "keel/core/base/export.h"
 #include "keel/graph/ir/attributes.h"
@@ -20,10 +19,10 @@ struct ScanAttributes {
   int64_t axis = 0;  // from the front
   bool exclusive = false;
   bool reverse = false;
-  static constexpr auto fields() {
-    return std::tuple(field("axis", &ScanAttributes::axis),
-                      field("exclusive", &ScanAttributes::exclusive),
-                      field("reverse", &ScanAttributes::reverse));
+  static void fields(auto&& visit) {
+    visit("axis", &ScanAttributes::axis);
+    visit("exclusive", &ScanAttributes::exclusive);
+    visit("reverse", &ScanAttributes::reverse);
   }
 };
 

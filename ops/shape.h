@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "keel/core/base/export.h"
@@ -23,27 +22,27 @@ namespace keel {
 // Attributes of reshape and broadcast_to. -1 has the meaning that the functions below give it.
 struct ShapeAttributes {
   Shape shape;
-  static constexpr auto fields() { return std::tuple(field("shape", &ShapeAttributes::shape)); }
+  static void fields(auto&& visit) { visit("shape", &ShapeAttributes::shape); }
 };
 // Attributes of squeeze (axes of x) and expand_dims (axes of the result), counted from the front.
 struct AxesAttributes {
   std::vector<int64_t> axes;
-  static constexpr auto fields() { return std::tuple(field("axes", &AxesAttributes::axes)); }
+  static void fields(auto&& visit) { visit("axes", &AxesAttributes::axes); }
 };
 struct TransposeAttributes {
   std::vector<int64_t> perm;  // a permutation of 0 to rank - 1
-  static constexpr auto fields() { return std::tuple(field("perm", &TransposeAttributes::perm)); }
+  static void fields(auto&& visit) { visit("perm", &TransposeAttributes::perm); }
 };
 
 // Attributes of same_dims: pairs of axes, counted from the front, and who asks, for the error.
 struct SameDimsAttributes {
   std::vector<int64_t> axes, other_axes;
   std::string caller, argument;
-  static constexpr auto fields() {
-    return std::tuple(field("axes", &SameDimsAttributes::axes),
-                      field("other_axes", &SameDimsAttributes::other_axes),
-                      field("caller", &SameDimsAttributes::caller),
-                      field("argument", &SameDimsAttributes::argument));
+  static void fields(auto&& visit) {
+    visit("axes", &SameDimsAttributes::axes);
+    visit("other_axes", &SameDimsAttributes::other_axes);
+    visit("caller", &SameDimsAttributes::caller);
+    visit("argument", &SameDimsAttributes::argument);
   }
 };
 

@@ -10,7 +10,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -32,9 +31,10 @@ struct SliceAttributes {
   std::vector<int64_t> begin;
   std::vector<int64_t> end;
   std::vector<int64_t> strides;
-  static constexpr auto fields() {
-    return std::tuple(field("begin", &SliceAttributes::begin), field("end", &SliceAttributes::end),
-                      field("strides", &SliceAttributes::strides));
+  static void fields(auto&& visit) {
+    visit("begin", &SliceAttributes::begin);
+    visit("end", &SliceAttributes::end);
+    visit("strides", &SliceAttributes::strides);
   }
 };
 struct PadAttributes {
@@ -43,15 +43,16 @@ struct PadAttributes {
   double value = 0;           // converted to x's dtype
   // One for each axis, >= 0, or none at all: how many elements come between two neighbours.
   std::vector<int64_t> interior = {};
-  static constexpr auto fields() {
-    return std::tuple(field("low", &PadAttributes::low), field("high", &PadAttributes::high),
-                      field("value", &PadAttributes::value),
-                      field("interior", &PadAttributes::interior));
+  static void fields(auto&& visit) {
+    visit("low", &PadAttributes::low);
+    visit("high", &PadAttributes::high);
+    visit("value", &PadAttributes::value);
+    visit("interior", &PadAttributes::interior);
   }
 };
 struct ConcatAttributes {
   int64_t axis = 0;  // counted from the front
-  static constexpr auto fields() { return std::tuple(field("axis", &ConcatAttributes::axis)); }
+  static void fields(auto&& visit) { visit("axis", &ConcatAttributes::axis); }
 };
 
 // The elements that a slice takes along one axis: first, first + stride, ... (size of them).

@@ -10,7 +10,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <tuple>
 #include <type_traits>
 
 #include "keel/core/base/export.h"
@@ -23,16 +22,17 @@ namespace keel {
 struct SortAttributes {
   int64_t axis = 0;  // from the front
   bool descending = false;
-  static constexpr auto fields() {
-    return std::tuple(field("axis", &SortAttributes::axis),
-                      field("descending", &SortAttributes::descending));
+  static void fields(auto&& visit) {
+    visit("axis", &SortAttributes::axis);
+    visit("descending", &SortAttributes::descending);
   }
 };
 struct TopKAttributes {
   int64_t k = 1;
   int64_t axis = 0;  // from the front
-  static constexpr auto fields() {
-    return std::tuple(field("k", &TopKAttributes::k), field("axis", &TopKAttributes::axis));
+  static void fields(auto&& visit) {
+    visit("k", &TopKAttributes::k);
+    visit("axis", &TopKAttributes::axis);
   }
 };
 

@@ -4,7 +4,6 @@
 #define KEEL_OPS_SPLIT_H
 
 #include <cstdint>
-#include <tuple>
 #include <vector>
 
 #include "keel/core/base/export.h"
@@ -17,9 +16,9 @@ namespace keel {
 struct SplitAttributes {
   std::vector<int64_t> sizes;  // of the parts along the axis
   int64_t axis = 0;
-  static constexpr auto fields() {
-    return std::tuple(field("sizes", &SplitAttributes::sizes),
-                      field("axis", &SplitAttributes::axis));
+  static void fields(auto&& visit) {
+    visit("sizes", &SplitAttributes::sizes);
+    visit("axis", &SplitAttributes::axis);
   }
 };
 

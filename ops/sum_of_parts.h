@@ -17,7 +17,6 @@
 #define KEEL_OPS_SUM_OF_PARTS_H
 
 #include <cstdint>
-#include <tuple>
 #include <vector>
 
 #include "keel/core/base/export.h"
@@ -33,9 +32,9 @@ struct SumOfPartsAttributes {
   // The number that the first part has among those of all ranks: random ops count rows by it. No
   // field: the graphs of all ranks print, hash and compare alike.
   int64_t first_part = 0;
-  static constexpr auto fields() {
-    return std::tuple(field("parts", &SumOfPartsAttributes::parts),
-                      field("values", &SumOfPartsAttributes::values));
+  static void fields(auto&& visit) {
+    visit("parts", &SumOfPartsAttributes::parts);
+    visit("values", &SumOfPartsAttributes::values);
   }
 };
 

@@ -7,7 +7,6 @@
 #define KEEL_OPS_TRIANGLE_H
 
 #include <cstdint>
-#include <tuple>
 
 #include "keel/core/base/export.h"
 #include "keel/graph/ir/attributes.h"
@@ -19,9 +18,7 @@ namespace keel {
 
 struct TriangleAttributes {
   int64_t diagonal = 0;
-  static constexpr auto fields() {
-    return std::tuple(field("diagonal", &TriangleAttributes::diagonal));
-  }
+  static void fields(auto&& visit) { visit("diagonal", &TriangleAttributes::diagonal); }
 };
 
 // x (any dtype, rank >= 2) with 0 above this diagonal of the last two axes, whatever stood there.

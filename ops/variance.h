@@ -10,7 +10,6 @@
 #define KEEL_OPS_VARIANCE_H
 
 #include <cstdint>
-#include <tuple>
 #include <vector>
 
 #include "keel/core/base/export.h"
@@ -25,10 +24,10 @@ struct VarianceAttributes {
   std::vector<int64_t> axes;
   bool keepdims = false;
   bool sample = false;
-  static constexpr auto fields() {
-    return std::tuple(field("axes", &VarianceAttributes::axes),
-                      field("keepdims", &VarianceAttributes::keepdims),
-                      field("sample", &VarianceAttributes::sample));
+  static void fields(auto&& visit) {
+    visit("axes", &VarianceAttributes::axes);
+    visit("keepdims", &VarianceAttributes::keepdims);
+    visit("sample", &VarianceAttributes::sample);
   }
 };
 

@@ -29,12 +29,12 @@ struct WhileAttributes {
   // While gradients are being expanded: the node of the same graph that this loop can stand for,
   // because its first variables are the same (control_gradient.h). -1 in every finished graph.
   int64_t forward_of = -1;
-  static constexpr auto fields() {
-    return std::tuple(field("trip_count", &WhileAttributes::trip_count),
-                      field("max_trips", &WhileAttributes::max_trips),
-                      field("recompute_every", &WhileAttributes::recompute_every),
-                      field("memory_budget_bytes", &WhileAttributes::memory_budget_bytes),
-                      field("forward_of", &WhileAttributes::forward_of));
+  static void fields(auto&& visit) {
+    visit("trip_count", &WhileAttributes::trip_count);
+    visit("max_trips", &WhileAttributes::max_trips);
+    visit("recompute_every", &WhileAttributes::recompute_every);
+    visit("memory_budget_bytes", &WhileAttributes::memory_budget_bytes);
+    visit("forward_of", &WhileAttributes::forward_of);
   }
 };
 

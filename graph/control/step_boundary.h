@@ -16,9 +16,9 @@ namespace keel {
 struct StepEndAttributes {
   std::string name;  // for people
   bool is_step_boundary = false;
-  static constexpr auto fields() {
-    return std::tuple(field("name", &StepEndAttributes::name),
-                      field("is_step_boundary", &StepEndAttributes::is_step_boundary));
+  static void fields(auto&& visit) {
+    visit("name", &StepEndAttributes::name);
+    visit("is_step_boundary", &StepEndAttributes::is_step_boundary);
   }
 };
 

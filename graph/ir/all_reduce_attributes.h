@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <tuple>
 
 #include "keel/core/base/export.h"
 #include "keel/core/group/group.h"
@@ -26,11 +25,11 @@ struct AllReduceAttributes {
   // The ranks themselves. No field: graphs of all ranks print, hash and compare alike, and text has
   // none, so a graph that was parsed cannot be run on several ranks.
   std::shared_ptr<Group> group = {};
-  static constexpr auto fields() {
-    return std::tuple(field("ranks", &AllReduceAttributes::ranks),
-                      field("bucket", &AllReduceAttributes::bucket),
-                      field("buckets", &AllReduceAttributes::buckets),
-                      field("gathers", &AllReduceAttributes::gathers));
+  static void fields(auto&& visit) {
+    visit("ranks", &AllReduceAttributes::ranks);
+    visit("bucket", &AllReduceAttributes::bucket);
+    visit("buckets", &AllReduceAttributes::buckets);
+    visit("gathers", &AllReduceAttributes::gathers);
   }
 };
 

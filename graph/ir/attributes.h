@@ -1,13 +1,13 @@
-// Attributes: an op's compile-time parameters: one plain struct per op with a
-// static fields() list, from which equality, hash, printing and parsing derive.
-// Immutable and shared; any thread.
+// Attributes: an op's compile-time parameters: one plain struct per op, whose static function
+// fields shows each member with its name to a visitor; equality, hash, printing and parsing derive
+// from it. Immutable and shared; any thread.
 //
 //   struct SumAttributes {
 //     std::vector<int64_t> axes;
 //     bool keepdims = false;
-//     static constexpr auto fields() {
-//       return std::tuple(field("axes", &SumAttributes::axes),
-//       field("keepdims", &SumAttributes::keepdims));
+//     static void fields(auto&& visit) {
+//       visit("axes", &SumAttributes::axes);
+//       visit("keepdims", &SumAttributes::keepdims);
 //     }
 //   };
 #ifndef KEEL_GRAPH_IR_ATTRIBUTES_H
@@ -17,7 +17,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <typeinfo>
 #include <utility>
 #include <variant>
@@ -42,16 +41,6 @@ KEEL_API bool attribute_equal(const AttributeValue& a, const AttributeValue& b);
 KEEL_API const char* attribute_kind(const AttributeValue& value);
 
 using AttributeList = std::vector<std::pair<std::string, AttributeValue>>;
-
-template <class S, class M>
-struct AttributeField {
-  const char* name;
-  M S::*member;
-};
-template <class S, class M>
-constexpr AttributeField<S, M> field(const char* name, M S::*member) {
-  return {name, member};
-}
 
 class Attributes;
 
@@ -121,19 +110,17 @@ const AttributesSchema& attributes_schema() {
     s.type = typeid(S).name();
     s.size = sizeof(S);
     const S like{};
-    auto note = [&](auto f) {
-      const auto& member = like.*(f.member);
+    S::fields([&](const char* name, auto member) {
+      const auto& value = like.*member;
       const auto* start = reinterpret_cast<const char*>(&like);
-      s.names.emplace_back(f.name);
-      s.places.push_back({static_cast<size_t>(reinterpret_cast<const char*>(&member) - start),
-                          AttributeValue(member).index()});
-    };
-    std::apply([&](auto... f) { (note(f), ...); }, S::fields());
+      s.names.emplace_back(name);
+      s.places.push_back({static_cast<size_t>(reinterpret_cast<const char*>(&value) - start),
+                          AttributeValue(value).index()});
+    });
     s.list = [](const void* p) {
       const S& attributes = *static_cast<const S*>(p);
       AttributeList out;
-      std::apply([&](auto... f) { (out.emplace_back(f.name, attributes.*(f.member)), ...); },
-                 S::fields());
+      S::fields([&](const char* name, auto member) { out.emplace_back(name, attributes.*member); });
       return out;
     };
     s.parse = [](const AttributeList& list) {
@@ -142,16 +129,15 @@ const AttributesSchema& attributes_schema() {
         const auto& name = entry.first;  // no structured binding: clang 14 cannot capture one
         const auto& value = entry.second;
         bool known = false;
-        auto assign = [&](auto f) {
-          if (name != f.name) return;
+        S::fields([&](const char* field, auto member) {
+          if (name != field) return;
           known = true;
-          using M = std::remove_reference_t<decltype(attributes.*(f.member))>;
+          using M = std::remove_reference_t<decltype(attributes.*member)>;
           if (const M* v = std::get_if<M>(&value))
-            attributes.*(f.member) = *v;
+            attributes.*member = *v;
           else
             assign_attribute_failed(name, value);
-        };
-        std::apply([&](auto... f) { (assign(f), ...); }, S::fields());
+        });
         if (!known) unknown_attribute(name, attributes_schema<S>().names);
       }
       return Attributes::of(std::move(attributes));

@@ -31,14 +31,15 @@ namespace keel {
 struct InputAttributes {
   std::string name;
   std::vector<Type> type;  // exactly one
-  static constexpr auto fields() {
-    return std::tuple(field("name", &InputAttributes::name), field("type", &InputAttributes::type));
+  static void fields(auto&& visit) {
+    visit("name", &InputAttributes::name);
+    visit("type", &InputAttributes::type);
   }
 };
 
 struct ConstantAttributes {
   Tensor value;
-  static constexpr auto fields() { return std::tuple(field("value", &ConstantAttributes::value)); }
+  static void fields(auto&& visit) { visit("value", &ConstantAttributes::value); }
 };
 
 struct StateAttributes {
@@ -50,11 +51,14 @@ struct StateAttributes {
   Tensor value;
   bool trainable = true;
   Initializer initializer() const { return {init, type.at(0), a, b, value}; }
-  static constexpr auto fields() {
-    return std::tuple(field("name", &StateAttributes::name), field("init", &StateAttributes::init),
-                      field("type", &StateAttributes::type), field("a", &StateAttributes::a),
-                      field("b", &StateAttributes::b), field("value", &StateAttributes::value),
-                      field("trainable", &StateAttributes::trainable));
+  static void fields(auto&& visit) {
+    visit("name", &StateAttributes::name);
+    visit("init", &StateAttributes::init);
+    visit("type", &StateAttributes::type);
+    visit("a", &StateAttributes::a);
+    visit("b", &StateAttributes::b);
+    visit("value", &StateAttributes::value);
+    visit("trainable", &StateAttributes::trainable);
   }
 };
 

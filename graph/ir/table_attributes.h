@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <tuple>
 
 #include "keel/core/base/export.h"
 #include "keel/core/resource/hash_table.h"
@@ -22,11 +21,11 @@ struct TableAttributes {
   Tensor keys;                 // i64 [n], ascending, each once
   Tensor values;               // i64 [n]
   int64_t default_value = -1;  // of keys that are not there
-  static constexpr auto fields() {
-    return std::tuple(field("table", &TableAttributes::table),
-                      field("keys", &TableAttributes::keys),
-                      field("values", &TableAttributes::values),
-                      field("default_value", &TableAttributes::default_value));
+  static void fields(auto&& visit) {
+    visit("table", &TableAttributes::table);
+    visit("keys", &TableAttributes::keys);
+    visit("values", &TableAttributes::values);
+    visit("default_value", &TableAttributes::default_value);
   }
 };
 

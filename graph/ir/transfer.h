@@ -5,7 +5,6 @@
 #define KEEL_GRAPH_IR_TRANSFER_H
 
 #include <string>
-#include <tuple>
 
 #include "keel/core/base/export.h"
 #include "keel/graph/ir/attributes.h"
@@ -19,7 +18,7 @@ inline constexpr const char* kToDevice = "device";
 
 struct TransferAttributes {
   std::string to = kToHost;  // or kToDevice
-  static constexpr auto fields() { return std::tuple(field("to", &TransferAttributes::to)); }
+  static void fields(auto&& visit) { visit("to", &TransferAttributes::to); }
 };
 
 // Returns what a node has that is such a copy; null for every other node.

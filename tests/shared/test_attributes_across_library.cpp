@@ -26,17 +26,17 @@ using keel_test::error_of;
 struct OwnAttributes {
   std::vector<int64_t> axes;
   bool keepdims = false;
-  static constexpr auto fields() {
-    return std::tuple(keel::field("axes", &OwnAttributes::axes),
-                      keel::field("keepdims", &OwnAttributes::keepdims));
+  static void fields(auto&& visit) {
+    visit("axes", &OwnAttributes::axes);
+    visit("keepdims", &OwnAttributes::keepdims);
   }
 };
 struct LikeOwnAttributes {
   std::vector<int64_t> axes;
   bool keepdims = false;
-  static constexpr auto fields() {
-    return std::tuple(keel::field("axes", &LikeOwnAttributes::axes),
-                      keel::field("keepdims", &LikeOwnAttributes::keepdims));
+  static void fields(auto&& visit) {
+    visit("axes", &LikeOwnAttributes::axes);
+    visit("keepdims", &LikeOwnAttributes::keepdims);
   }
 };
 

@@ -3,7 +3,6 @@
 #include <functional>
 #include <limits>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -15,7 +14,6 @@ TEST_SUITE_BEGIN("graph");
 namespace {
 
 using keel::Attributes;
-using keel::field;
 using keel::Shape;
 using keel::Tensor;
 using keel::Type;
@@ -32,13 +30,18 @@ struct EveryKind {
   std::vector<std::string> names{"x", "y"};
   std::vector<Type> types{{keel::f32, Shape{4}}};
   Tensor value = Tensor::full(keel::f32, {2}, 1);
-  static constexpr auto fields() {
-    return std::tuple(field("flag", &EveryKind::flag), field("count", &EveryKind::count),
-                      field("rate", &EveryKind::rate), field("name", &EveryKind::name),
-                      field("dtype", &EveryKind::dtype), field("shape", &EveryKind::shape),
-                      field("axes", &EveryKind::axes), field("rates", &EveryKind::rates),
-                      field("names", &EveryKind::names), field("types", &EveryKind::types),
-                      field("value", &EveryKind::value));
+  static void fields(auto&& visit) {
+    visit("flag", &EveryKind::flag);
+    visit("count", &EveryKind::count);
+    visit("rate", &EveryKind::rate);
+    visit("name", &EveryKind::name);
+    visit("dtype", &EveryKind::dtype);
+    visit("shape", &EveryKind::shape);
+    visit("axes", &EveryKind::axes);
+    visit("rates", &EveryKind::rates);
+    visit("names", &EveryKind::names);
+    visit("types", &EveryKind::types);
+    visit("value", &EveryKind::value);
   }
 };
 
