@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -16,6 +17,18 @@ namespace keel {
 namespace {
 
 int64_t divide_up(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+
+// Sums and products of sizes; what does not fit in 64 bits is kBeyond.
+constexpr int64_t kBeyond = std::numeric_limits<int64_t>::max();
+
+int64_t sum_or_beyond(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? kBeyond : sum;
+}
+int64_t product_or_beyond(int64_t a, int64_t b) {
+  int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? kBeyond : product;
+}
 
 bool is_number(const Value& v, int64_t number) {
   if (!v.node().is(OpRole::kConstant)) return false;
@@ -178,9 +191,9 @@ class LoopGradient {
   }
   int64_t kept_bytes(int64_t every) const {
     const int64_t rows = divide_up(trips_.most, every);
-    const int64_t whole = checked_mul(rows, row_bytes(every == 1 ? needed_ : rerun_), "kept bytes");
+    const int64_t whole = product_or_beyond(rows, row_bytes(every == 1 ? needed_ : rerun_));
     if (every == 1) return whole;
-    return checked_add(whole, checked_mul(every, row_bytes(needed_), "kept bytes"), "kept bytes");
+    return sum_or_beyond(whole, product_or_beyond(every, row_bytes(needed_)));
   }
 
   // Chooses the k of recompute_every: as given, or the smallest that fits into the budget.
@@ -189,6 +202,11 @@ class LoopGradient {
     if (needed_.empty()) every_ = 1;
     const int64_t budget = attributes_.memory_budget_bytes;
     int64_t least = kept_bytes(every_);
+    if (least == kBeyond) {
+      fail(attributes_.trip_count >= 0 ? "trip_count" : "max_trips",
+           "so few iterations that the bytes which the gradient keeps of them fit in 64 bits",
+           std::to_string(trips_.most), "lower it, or cut the path with stop_gradient");
+    }
     if (budget < 0 || least <= budget) return;
     int64_t best = every_;
     const bool free = attributes_.recompute_every < 0;
@@ -232,10 +250,11 @@ class LoopGradient {
     const std::vector<size_t> needed = variables_read(*back, back->outputs());
     int64_t row = row_bytes(needed);
     for (const Value& v : made) {
-      row = checked_add(row, static_cast<int64_t>(v.shape().num_bytes(v.dtype())), "kept bytes");
+      row = sum_or_beyond(row, static_cast<int64_t>(v.shape().num_bytes(v.dtype())));
     }
+    const int64_t bytes = product_or_beyond(trips_.most, row);
     const int64_t budget = attributes_.memory_budget_bytes;
-    if (budget >= 0 && checked_mul(trips_.most, row, "kept bytes") > budget) return;
+    if (bytes == kBeyond || (budget >= 0 && bytes > budget)) return;
     kept_ = std::move(made);
     back_ = std::move(back);
     needed_ = needed;

@@ -19,9 +19,11 @@ bool is_attribute(const std::pair<std::string, std::string>& entry) {
   return entry.first == kRecomputeAttribute;
 }
 
-// Scopes of a graph that hold nodes begin at different ones; a scope that is opened where another
-// one begins is told from that by its mark.
-std::string next_scope(const Graph& graph) {
+// Scopes of a graph that hold nodes begin at different ones: of the body that is being built, where
+// the graph around it stays as it is; a scope that is opened where another one begins is told from
+// that by its mark.
+std::string next_scope(Graph& of_call) {
+  const Graph& graph = of_call.under_construction();
   std::string scope = std::to_string(graph.depth()) + "." + std::to_string(graph.size());
   if (graph.label() == nullptr) return scope;
   const auto& around = graph.label()->attributes;

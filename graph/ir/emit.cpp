@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "keel/graph/ir/frozen.h"
+
 namespace keel {
 
 namespace {
@@ -38,6 +40,8 @@ Graph& innermost_graph(std::span<const Operand> operands, const char* op, CallSi
     innermost->require_open(op, operand_name(op, which, operands.size()), operands[which].value(),
                             site.known() ? site : operands[which].site());
   }
+  // Before numbers among the operands become constants, which would be refused instead.
+  if (innermost->frozen()) refuse_frozen(op, site.known() ? site : operands[which].site());
   return *innermost;
 }
 

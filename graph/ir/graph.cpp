@@ -7,6 +7,8 @@
 
 #include "keel/core/base/error.h"
 #include "keel/core/base/printable.h"
+#include "keel/graph/ir/frozen.h"
+#include "keel/graph/ir/update_check.h"
 
 namespace keel {
 namespace {
@@ -292,11 +294,7 @@ NodeList<Type> Graph::keep_types(std::span<const Type> types, const Values& inpu
 }
 
 void Graph::require_unfrozen(const std::string& op, CallSite site) const {
-  if (!frozen_) return;
-  throw Error({.op = op,
-               .message = "GRAPH_FROZEN: the graph is frozen",
-               .fix = "change it before freeze()",
-               .site = site});
+  if (frozen_) refuse_frozen(op, site);
 }
 
 void Graph::prepare_loop(const Update& update, const Values& fetches, Value stop_when,
@@ -317,7 +315,9 @@ void Graph::prepare_loop(const Update& update, const Values& fetches, Value stop
   for (const Assignment& a : update.assignments) {
     require_own(a.state, "prepare_loop", "updated state", site);
     require_own(a.next, "prepare_loop", "next value", site);
+    require_assignment(a, "prepare_loop", site);
   }
+  require_step(update.assignments, "prepare_loop", site);
   const OpDef& step_end = table_->at("step_end");
   Values stop;
   if (stop_when.valid()) {
@@ -530,6 +530,9 @@ void Graph::add_update(Value state, Value next, CallSite site) {
   require_unfrozen("add_update", site);
   require_own(state, "add_update", "state", site);
   require_own(next, "add_update", "next", site);
+  // verify() says it of a state that is assigned twice: to ask all assignments for each of the many
+  // that passes copy would take too long.
+  require_assignment({state, next}, "add_update", site);
   updates_.push_back({state, next});
 }
 

@@ -257,9 +257,11 @@ class Parser {
     }
     if (lexer_.accept("updates")) {
       list([&] {
+        const Token at = lexer_.peek();
         const Value state = reference(scope);
         lexer_.expect("<-");
-        graph.add_update(state, reference(scope));
+        const Value next = reference(scope);
+        checked(at, [&] { graph.add_update(state, next, CallSite()); });
       });
     }
     if (lexer_.accept("attached")) {

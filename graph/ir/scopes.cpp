@@ -5,6 +5,7 @@
 
 #include "keel/core/base/error.h"
 #include "keel/core/base/printable.h"
+#include "keel/graph/ir/frozen.h"
 
 namespace keel {
 namespace {
@@ -113,12 +114,7 @@ Value named(Value value, std::string_view name, CallSite site) {
     refuse_name("a name without ':', which stands before the number of an output",
                 "'" + std::string(name) + "'", "", site);
   }
-  if (graph.frozen()) {
-    throw Error({.op = "named",
-                 .message = "GRAPH_FROZEN: the graph is frozen",
-                 .fix = "name its values before freeze()",
-                 .site = site});
-  }
+  if (graph.frozen()) refuse_frozen("named", site, "name its values before freeze()");
   if (node.is(OpRole::kInput) || node.is(OpRole::kState)) {
     refuse_name("the result of an op", described(value) + ", which has its name",
                 "look it up by that", site);

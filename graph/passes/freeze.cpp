@@ -83,13 +83,25 @@ class Freezing {
   }
 
   void check_random() const {
-    std::vector<std::string> random;
+    // The numbers of a call are drawn last, behind the keys that it makes for them.
+    std::vector<const Node*> last;
     for (const Node& node : from_.nodes()) {
       if (!needed_[node.id()] || !draws_numbers(node)) continue;
-      random.push_back(full_name(node) +
-                       (node.site().known() ? ", " + to_string(node.site()) : ""));
+      const auto same_call = [&](const Node* other) {
+        return node.site().known() && to_string(other->site()) == to_string(node.site());
+      };
+      const auto known = std::find_if(last.begin(), last.end(), same_call);
+      if (known == last.end())
+        last.push_back(&node);
+      else
+        *known = &node;
     }
-    if (random.empty()) return;
+    if (last.empty()) return;
+    std::vector<std::string> random;
+    for (const Node* node : last) {
+      random.push_back(full_name(*node) +
+                       (node->site().known() ? ", " + to_string(node->site()) : ""));
+    }
     throw Error({.op = "freeze",
                  .argument = "outputs",
                  .message = "draw random numbers, as training does: " + listed(random),

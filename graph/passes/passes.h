@@ -1,9 +1,8 @@
 // Passes: each takes a graph and gives a new one, or null where it says so and the graph would be
 // the same again; none changes its argument.
-// The order that compile() of graph/runtime uses: specialise, decompose, fold,
-// cancel_transposes, drop_unread_variables, cse (fold and the last two drop dead nodes),
-// recompute_cheap, fuse. verify() runs
-// after each in builds with KEEL_VERIFY_PASSES.
+// graph/runtime/pass_table.h has them in the order in which compile() runs them; fold,
+// drop_unread_variables and cse drop dead nodes. verify() runs after each in builds with
+// KEEL_VERIFY_PASSES.
 #ifndef KEEL_GRAPH_PASSES_PASSES_H
 #define KEEL_GRAPH_PASSES_PASSES_H
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <string>
-#include <unordered_set>
 #include <utility>
 
 #include "keel/graph/autodiff/control_gradient.h"
@@ -10,6 +9,7 @@
 #include "keel/graph/ir/rewriter.h"
 #include "keel/graph/ir/scopes.h"
 #include "keel/graph/ir/skipped_steps.h"
+#include "keel/graph/ir/update_check.h"
 #include "keel/graph/passes/passes.h"
 
 namespace keel {
@@ -118,7 +118,6 @@ void check_request(const SpecialiseRequest& request) {
   const auto check = [&](const Value& v, const std::string& what) {
     request.graph->require_own(v, "session", what, {}, "the session's graph");
   };
-  std::unordered_set<Value, ValueHash> assigned;
   for (size_t i = 0; i < request.fetches.size(); ++i)
     check(request.fetches[i], "fetch " + std::to_string(i));
   if (request.boundary && request.boundary->stop.valid())
@@ -126,22 +125,8 @@ void check_request(const SpecialiseRequest& request) {
   for (const Assignment& a : request.update.assignments) {
     check(a.state, "updated state");
     check(a.next, "next value");
-    const Node& node = a.state.node();
-    if (!node.is(OpRole::kState)) {
-      throw Error({.op = "update",
-                   .expected = "a state",
-                   .got = described(a.state) + made_at(a.state),
-                   .fix = "name a state on the left of each assignment"});
-    }
-    if (!assigned.insert(a.state).second) {
-      throw Error({.op = "update",
-                   .argument = name_of(node),
-                   .message = "the state is assigned twice in one step" + made_at(a.next),
-                   .fix = "combine the two next values into one; running statistics that two "
-                          "losses share: apply(states, gradients(loss, states)) for each, and one "
-                          "attached_updates of the losses' sum"});
-    }
   }
+  require_step(request.update.assignments, "update", CallSite{});
 }
 
 void map_input(const Node& node, const SpecialiseRequest& request, Rewriter& rewriter, Graph& to) {

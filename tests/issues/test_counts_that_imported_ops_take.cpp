@@ -1,8 +1,10 @@
 // Imported ops took counts that do not fit for others without a word: TopK of the smallest gave
-// fewer columns than it was asked for, Scan left out the rest of a longer input. A Gather that
+// fewer columns than it was asked for, Scan left out the rest of a longer input, OneHot took two of
+// three values, and numbers of several axes were read as a list. A Gather that
 // counts from the end of an axis whose size only a run knows ended in the run.
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -125,6 +127,62 @@ TEST_CASE("Scan refuses inputs of different lengths") {
       CHECK_MESSAGE(
           contains(late, "Scan: input 1: expected size " + std::to_string(a.num_elements())), late);
     }
+  }
+}
+
+TEST_CASE("OneHot takes two values and no others") {
+  const auto hot = [](const keel::Tensor& values) {
+    return OnnxOp{.op = "OneHot",
+                  .operands = {{"ids", onnx_int64({2}, {1, 0})},
+                               {"depth", onnx_int64({}, {2}), true},
+                               {"values", values, true}}};
+  };
+  CHECK(elements_of(hot(onnx_counting({2})).run()) == std::vector<double>{0, 1, 1, 0});
+  for (const keel::Shape& shape : std::vector<keel::Shape>{{3}, {2, 2}, {1}, {}}) {
+    const std::string error = error_of([&] { hot(onnx_counting(shape)).import(); });
+    CHECK_MESSAGE(contains(error, "its values " + to_string(shape) + ", where it takes [2]"),
+                  error);
+  }
+}
+
+TEST_CASE("what an op takes as a list has one axis") {
+  const keel::Tensor x = onnx_counting({2, 3});
+  const auto of = [&](const char* op, std::vector<OnnxOperand> lists) {
+    lists.insert(lists.begin(), {"x", x});
+    return OnnxOp{.op = op, .operands = std::move(lists)};
+  };
+  const auto two = [](int64_t a, int64_t b, bool column) {
+    return onnx_int64(column ? keel::Shape{2, 1} : keel::Shape{2}, {a, b});
+  };
+  const auto four = [](bool column) {
+    return onnx_int64(column ? keel::Shape{2, 2} : keel::Shape{4}, {0, 1, 0, 1});
+  };
+  const auto ops = [&](bool column) {
+    return std::vector<OnnxOp>{
+        of("Slice", {{"s", two(0, 1, column), true}, {"e", two(1, 2, column), true}}),
+        of("Tile", {{"r", two(2, 1, column), true}}),
+        of("Pad", {{"p", four(column), true}}),
+        of("Reshape", {{"s", two(3, 2, column), true}}),
+        of("Unsqueeze", {{"a", two(0, 1, column), true}}),
+        of("Expand", {{"s", two(2, 3, column), true}}),
+        of("ReduceSum", {{"a", two(0, 1, column), true}})};
+  };
+  for (const OnnxOp& op : ops(false)) op.run();
+  for (const OnnxOp& op : ops(true)) {
+    CAPTURE(op.op);
+    const std::string error = error_of([&] { op.import(); });
+    CHECK_MESSAGE(contains(error, " of 2 dimensions, where it takes a list"), error);
+  }
+}
+
+TEST_CASE("a window that is too large is told by its size") {
+  for (const int64_t taps : {int64_t{1} << 31, (int64_t{1} << 16) + 1}) {
+    const OnnxOp pool{.op = "MaxPool",
+                      .operands = {{"x", onnx_counting({1, 1, 4})}},
+                      .attributes = {onnx_ints("kernel_shape", {taps})}};
+    const std::string error = error_of([&] { pool.import(); });
+    CHECK_MESSAGE(contains(error, "its window of " + std::to_string(taps) + " is too large"),
+                  error);
   }
 }
 

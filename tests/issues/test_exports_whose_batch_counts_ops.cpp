@@ -1,9 +1,12 @@
 // A cumprod along a batch that the run decides was exported with the ten rounds that 1,009 to 1,019
 // items have, and gave wrong products for more than 1,024. A slice that takes at most 100 items was
 // taken for one that always has 100, and what divides by them divided by 100 in smaller batches.
-// One of at most 2,000 was taken for the whole batch.
+// One of at most 2,000 was taken for the whole batch. A value that is repeated to no elements lost
+// the open size of its batch, and a model that takes one size alone was refused by a size that
+// nobody had asked for.
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -12,6 +15,7 @@
 #include "keel/ops/exchange/onnx/export.h"
 #include "keel/ops/exchange/onnx/import.h"
 
+#include "support/error_of.h"
 #include "support/temp_folder.h"
 
 namespace keel {
@@ -105,6 +109,38 @@ TEST_CASE("the largest items of a batch are exported for any batch that has them
     if (is_float(dtype))
       check({1, infinity, infinity, 2, infinity, nan, 3, infinity, nan}, {5, 8, 1});
     CHECK_THROWS_AS(check({1, 3}, {1, 0, 0}), Error);
+  }
+}
+
+TEST_CASE("what is repeated to no elements keeps the size of its batch") {
+  const keel_test::TempFolder folder;
+  for (const Shape& to : {Shape{-1, 0}, Shape{0, -1, 1}, Shape{-1, 4}}) {
+    CAPTURE(to_string(to));
+    Graph g;
+    onnx::save(g, {}, {broadcast_to(g.input("x", f32, {-1, 1}), to)}, folder.file("m.onnx"),
+               {.names = {"y"}});
+    onnx::ModelProto file = onnx::read_model(folder.file("m.onnx"));
+    file.graph.inputs.at(0).shape->at(0) = {.size = 3, .name = ""};
+    const onnx::ImportedModel model = onnx::import_model(file);
+    Session session(*model.graph, device("ref"));
+    const Tensor y = session.run(model.output("y"), {{model.input("x"), Tensor(f32, {3, 1})}});
+    CHECK(to_string(y.shape()) == to_string(to.with_dim(to.rank() == 2 ? 0 : 1, 3)));
+  }
+}
+
+TEST_CASE("a model that takes one size of the batch is refused in words of its user") {
+  const keel_test::TempFolder folder;
+  Graph g;
+  const Value x = g.input("x", f32, {-1, 3});
+  const Value product = matmul(transpose(x), g.constant(Tensor(f32, {5, 4})));
+  for (const Value& v : {product, reshape(x, {15})}) {
+    const std::string error =
+        keel_test::error_of([&] { onnx::save(g, {}, {v}, folder.file("m.onnx")); });
+    CHECK_MESSAGE(
+        keel_test::contains(error, "onnx::save: batch: the model does not take every size of it"),
+        error);
+    CHECK_MESSAGE(keel_test::contains(error, "SaveOptions::batch"), error);
+    onnx::save(g, {}, {v}, folder.file("m.onnx"), {.batch = 5});
   }
 }
 

@@ -17,11 +17,6 @@ namespace {
 
 using namespace keel_test;
 
-std::string list_attribute(const std::string& name, const std::vector<int64_t>& numbers) {
-  std::string bytes = bytes_field(1, name);
-  for (const int64_t number : numbers) bytes += number_field(8, number);
-  return bytes + number_field(20, 7);
-}
 std::string names_attribute(const std::string& name, const std::vector<std::string>& texts) {
   std::string bytes = bytes_field(1, name);
   for (const std::string& text : texts) bytes += bytes_field(9, text);
@@ -134,7 +129,7 @@ TEST_CASE("a slope of more dimensions than its input gives its own to the result
 // A result of 5 x 5 lost 7 rows and columns at its end, and kept 3 x 3.
 TEST_CASE("pads that take off more than a transposed convolution gives are refused") {
   const auto padded = [](const std::vector<int64_t>& pads) {
-    return on_ones("ConvTranspose", {{1, 1, 3, 3}, {1, 1, 3, 3}}, {list_attribute("pads", pads)});
+    return on_ones("ConvTranspose", {{1, 1, 3, 3}, {1, 1, 3, 3}}, {onnx_ints("pads", pads)});
   };
   CHECK(padded({0, 0, 4, 4}).run().shape() == Shape{1, 1, 1, 1});
   check_refused(padded({0, 0, 7, 7}), "its pads 0 and 7 take off more than the 5 elements");

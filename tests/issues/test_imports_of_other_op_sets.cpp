@@ -1,7 +1,8 @@
 // An import took files of op sets later than its rules without a word, read ids and factors of
 // older ones by rules that came later, read an op whose set a file does not name as one of the
-// first set, and refused what says the default of an attribute that came later, or names the value
-// of a padding by constants where it copies elements.
+// first set, also in a file that lost its end, and took op sets below the first. It refused what
+// says the default of an attribute that came later, or names the value of a padding by constants
+// where it copies elements.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -40,19 +41,33 @@ TEST_CASE("models of op sets later than the rules are refused") {
 }
 
 // A Softmax without an axis means all axes from 1 on in the first op set, and the last one now.
+TEST_CASE("models of op sets before the first one are refused") {
+  for (const int64_t opset : {0, -1}) {
+    const std::string text = error_of([&] { relu(opset).run(); });
+    CHECK_MESSAGE(contains(text, "op set " + std::to_string(opset) + ", where the first one is 1"),
+                  text);
+  }
+}
+
 TEST_CASE("an op whose set the file does not name is refused") {
   const OnnxGraph graph{.nodes = {onnx_node("Softmax", {"x"}, {"y"})},
                         .inputs = {onnx_value("x", 1, {2, 3, 4})},
                         .outputs = {onnx_value("y", 1, {2, 3, 4})}};
-  const std::string head = number_field(1, 8) + bytes_field(7, graph.bytes());
+  const auto head_of = [&](int64_t ir_version) {
+    return number_field(1, ir_version) + bytes_field(7, graph.bytes());
+  };
+  const std::string head = head_of(8);
   const std::string other = bytes_field(8, bytes_field(1, "com.x") + number_field(2, 1));
   const auto import = [](const std::string& bytes) {
     onnx::import_model(onnx::parse_model(bytes, "m.onnx"), {});
   };
-  const std::string error = error_of([&] { import(head + other); });
-  CHECK_MESSAGE(contains(error, "1 x Softmax: the file names no version of its op set [y]"), error);
+  for (const std::string& bytes : {head + other, head, head_of(3)}) {
+    const std::string error = error_of([&] { import(bytes); });
+    CHECK_MESSAGE(contains(error, "1 x Softmax: the file names no version of its op set [y]"),
+                  error);
+  }
   import(head + other + bytes_field(8, number_field(2, 13)));
-  import(head);  // as files of IR versions before 3 are
+  for (const int64_t ir_version : {1, 2}) import(head_of(ir_version));
 }
 
 TEST_CASE("a pad that copies elements does not mind the value of a constant one") {

@@ -90,11 +90,6 @@ TEST_CASE("in a coupled LSTM the forget gate is what the input gate leaves") {
 
 // Windows of 2 x 2 around 3 x 3 elements that are all the lowest of their dtype.
 TEST_CASE("the places of largest elements are never those of padding") {
-  const auto list = [](const char* name, const std::vector<int64_t>& values) {
-    std::string bytes = bytes_field(1, name);
-    for (const int64_t value : values) bytes += number_field(8, value);
-    return bytes + number_field(20, 7);
-  };
   const std::vector<int64_t> rows{0, 0, 1, 2, 0, 0, 1, 2, 3, 3, 4, 5, 6, 6, 7, 8};
   const double infinity = std::numeric_limits<double>::infinity();
   struct Lowest {
@@ -108,7 +103,7 @@ TEST_CASE("the places of largest elements are never those of padding") {
     CAPTURE(lowest.type);
     const OnnxGraph graph{
         .nodes = {onnx_node("MaxPool", {"x"}, {"y", "i"},
-                            {list("kernel_shape", {2, 2}), list("pads", {1, 1, 1, 1})})},
+                            {onnx_ints("kernel_shape", {2, 2}), onnx_ints("pads", {1, 1, 1, 1})})},
         .inputs = {onnx_value("x", lowest.type, {1, 1, 3, 3})},
         .outputs = {bytes_field(1, "y"), bytes_field(1, "i")}};
     const onnx::ImportedModel model = imported(graph);

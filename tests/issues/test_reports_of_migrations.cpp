@@ -428,4 +428,21 @@ TEST_CASE("assignments in branches and functions are no success of a migration")
   }
 }
 
+// The file failed as a whole, and had no rows.
+TEST_CASE("an assignment in a function is told by its row where nothing else assigns") {
+  const Report report =
+      report_of(placeholder_text("x", keel::f32, {}) +
+                node_text("v", "VarHandleOp", {}, {{"dtype", "type: DT_FLOAT"}}) +
+                node_text("y", "PartitionedCall", {"x", "v"}, {{"f", "func { name: 'f' }"}}) +
+                "library { function { signature { name: 'f' input_arg { name: 'a' } input_arg { "
+                "name: 'h' } output_arg { name: 'r' } } node_def { name: 'set' op: "
+                "'AssignAddVariableOp' input: 'h' input: 'a' } node_def { name: 'n' op: 'Neg' "
+                "input: 'a' input: '^set' } ret { key: 'r' value: 'n:y:0' } } }");
+  CHECK_MESSAGE(report.files.at(0).failure.empty(), report.files.at(0).failure);
+  CHECK(level_of(report, "f/set") == name_of(Level::kUnsupportedNoPlan));
+  CHECK(level_of(report, "f/n") == name_of(Level::kSupported));
+  CHECK(level_of(report, "y") == name_of(Level::kSupported));
+  CHECK(report.has_obstacles());
+}
+
 TEST_SUITE_END();

@@ -50,11 +50,6 @@ Tensor ramp(const Shape& shape) {
   return t;
 }
 
-std::string ints_attribute(const std::string& name, const std::vector<int64_t>& values) {
-  std::string bytes = bytes_field(1, name);
-  for (const int64_t value : values) bytes += number_field(8, value);
-  return bytes + number_field(20, 7);
-}
 std::string text_attribute(const std::string& name, const std::string& value) {
   return bytes_field(1, name) + bytes_field(4, value) + number_field(20, 3);
 }
@@ -77,8 +72,8 @@ TEST_SUITE_BEGIN("issues");
 
 TEST_CASE("padding that follows from an open size is refused whatever sizes are tried") {
   const std::string same = text_attribute("auto_pad", "SAME_UPPER");
-  const std::string steps = ints_attribute("strides", {2, 2});
-  const std::string window = ints_attribute("kernel_shape", {3, 3});
+  const std::string steps = onnx_ints("strides", {2, 2});
+  const std::string window = onnx_ints("kernel_shape", {3, 3});
   const auto of = [](const std::string& node) {
     return OnnxGraph{.nodes = {node},
                      .initializers = {onnx_floats("w", {1, 1, 3, 3}, std::vector<float>(9, 1))},
@@ -104,26 +99,26 @@ TEST_CASE("windows whose padding is that of any size are padded beside open ones
                      .inputs = {onnx_value("x", 1, {1, 1, -1, -1})},
                      .outputs = {bytes_field(1, "y")}});
   };
-  const std::string window = ints_attribute("kernel_shape", {1, 3});
+  const std::string window = onnx_ints("kernel_shape", {1, 3});
   const auto pool = of(onnx_node("MaxPool", {"x"}, {"y"}, {window, same}));
   CHECK(bit_equal(run(pool, ramp({1, 1, 1, 4})), Tensor::of<float>({1, 1, 1, 4}, {1, 2, 3, 3})));
   const auto ceil = of(onnx_node("MaxPool", {"x"}, {"y"}, {window, onnx_int("ceil_mode", 1)}));
   CHECK(bit_equal(run(ceil, ramp({1, 1, 1, 4})), Tensor::of<float>({1, 1, 1, 2}, {2, 3})));
-  const std::string steps = ints_attribute("strides", {2, 2});
+  const std::string steps = onnx_ints("strides", {2, 2});
   const auto one = of(onnx_node("Conv", {"x", "w"}, {"y"}, {same, steps}));
   CHECK(bit_equal(run(one, ramp({1, 1, 2, 3})), Tensor::of<float>({1, 1, 1, 2}, {0, 4})));
 }
 
 TEST_CASE("windows of fixed sizes are padded beside an open batch") {
   // 4 x 4 elements in windows of 3 with a stride of 2: one element of padding behind each axis.
-  const OnnxGraph graph = with_size(
-      {-1, 1, 4, 4}, 0,
-      {onnx_node("MaxPool", {"x"}, {"m"},
-                 {ints_attribute("kernel_shape", {3, 3}), ints_attribute("strides", {2, 2}),
-                  text_attribute("auto_pad", "SAME_UPPER")}),
-       onnx_node("Concat", {"n", "rest"}, {"to"}, {onnx_int("axis", 0)}),
-       onnx_node("Reshape", {"m", "to"}, {"y"})},
-      {onnx_integers("rest", {1}, {-1})});
+  const OnnxGraph graph =
+      with_size({-1, 1, 4, 4}, 0,
+                {onnx_node("MaxPool", {"x"}, {"m"},
+                           {onnx_ints("kernel_shape", {3, 3}), onnx_ints("strides", {2, 2}),
+                            text_attribute("auto_pad", "SAME_UPPER")}),
+                 onnx_node("Concat", {"n", "rest"}, {"to"}, {onnx_int("axis", 0)}),
+                 onnx_node("Reshape", {"m", "to"}, {"y"})},
+                {onnx_integers("rest", {1}, {-1})});
   const Tensor y = run(imported(graph), ramp({2, 1, 4, 4}));
   CHECK(bit_equal(y, Tensor::of<float>({2, 4}, {10, 11, 14, 15, 26, 27, 30, 31})));
 }

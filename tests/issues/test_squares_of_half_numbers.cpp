@@ -22,12 +22,6 @@ Tensor halves(const Shape& shape, const std::vector<float>& values) {
   return Tensor::of<float>(shape, values).cast(f16);
 }
 
-std::string integers_attribute(const std::string& name, const std::vector<int64_t>& values) {
-  std::string bytes = bytes_field(1, name);
-  for (const int64_t value : values) bytes += number_field(8, value);
-  return bytes + number_field(20, 7);
-}
-
 // Four digits are what f16 has.
 void check_near(const Tensor& got, const std::vector<double>& expected, double epsilon = 2e-3) {
   REQUIRE(got.num_elements() == static_cast<int64_t>(expected.size()));
@@ -75,7 +69,7 @@ TEST_CASE("norms of f16 in ONNX models neither overflow nor underflow") {
                {1.5625 * std::ldexp(1, -16)});
   check_halves({.op = "LpPool",
                 .operands = {{"x", halves({1, 1, 2}, {300, 400})}},
-                .attributes = {integers_attribute("kernel_shape", {2})}},
+                .attributes = {onnx_ints("kernel_shape", {2})}},
                {500});
   check_halves(
       {.op = "LRN",

@@ -266,6 +266,51 @@ TEST_CASE("TensorFlow variables of other containers or devices or without a name
   }
 }
 
+TEST_CASE("a TensorFlow variable has one device in all of its spellings") {
+  const std::string first = assigned_first("a", "one") + assigned_first("b", "one");
+  const auto on = [](const std::string& name, const std::string& device) {
+    return handle(name, kShared, "DT_FLOAT", device);
+  };
+  const Names one_each[] = {{"", "/device:CPU:0"},
+                            {"/cpu:0", "/device:CPU:0"},
+                            {"/device:CPU:0", "/job:localhost/replica:0/task:0/device:CPU:0"},
+                            {"/device:gpu:1", "/job:localhost/gpu:1"},
+                            {"/job:ps/task:1", "/job:ps/replica:*/task:1/device:CPU:*"}};
+  for (const Names& devices : one_each) {
+    CAPTURE(devices[0]);
+    CAPTURE(devices[1]);
+    const Ran ran =
+        run(parsed(read_behind_assignment(on("a", devices[0]) + on("b", devices[1])) + first));
+    CHECK(ran.values == std::vector<double>{11, 21});
+    CHECK(ran.variables == 1);
+  }
+  for (const Names& devices : {Names{"/cpu:0", "/gpu:0"}, {"/job:a/gpu:0", "/job:b"}}) {
+    CAPTURE(devices[0]);
+    const Ran ran =
+        run(parsed(read_behind_assignment(on("a", devices[0]) + on("b", devices[1])) + first));
+    CHECK(ran.values == std::vector<double>{1, 1});
+    CHECK(ran.variables == 2);
+  }
+  // Another job's devices are no others of this one.
+  const std::string elsewhere = on("c", "/job:b/gpu:1") + on("d", "/job:b/gpu:0");
+  CHECK(run(parsed(read_behind_assignment(on("a", "/job:a") + on("b", "/job:a/gpu:0")) + first +
+                   elsewhere))
+            .values == std::vector<double>{11, 21});
+}
+
+TEST_CASE("a TensorFlow variable that may be one of several devices' is refused") {
+  const std::string text = handle("a", kShared, "DT_FLOAT", "/gpu:0") + handle("b", kShared) +
+                           handle("c", kShared, "DT_FLOAT", "/gpu:1") + assigned_first("a", "one") +
+                           assigned_first("b", "one") +
+                           node_text("z", "ReadVariableOp", {"a"}, {{"dtype", "type: DT_FLOAT"}});
+  const std::string error = refusal(read_behind_assignment(text), {"y"});
+  CHECK_MESSAGE(contains(error, "variable 'w': its nodes may be one variable or several"), error);
+  CHECK_MESSAGE(contains(error, "'a' on '/gpu:0', 'b' on ''"), error);
+  CHECK_MESSAGE(contains(error, "the whole device of each node"), error);
+  // Nothing asks for the one that leaves it open.
+  CHECK(refusal(read_behind_assignment(text), {"z"}) == "");
+}
+
 TEST_CASE("a TensorFlow reference has its node's name where it has no other") {
   const std::string text =
       variable_text("w", Tensor::scalar<float>(1)) + scalar("ten", 10) +

@@ -63,6 +63,11 @@ inline std::string onnx_value(const std::string& name, int type, const std::vect
 inline std::string onnx_int(const std::string& name, int64_t value) {
   return bytes_field(1, name) + number_field(3, value) + number_field(20, 2);
 }
+inline std::string onnx_ints(const std::string& name, const std::vector<int64_t>& values) {
+  std::string bytes = bytes_field(1, name);
+  for (const int64_t value : values) bytes += number_field(8, value);
+  return bytes + number_field(20, 7);
+}
 inline std::string onnx_float(const std::string& name, float value) {
   return bytes_field(1, name) + float_field(2, value) + number_field(20, 1);
 }

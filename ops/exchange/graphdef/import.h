@@ -6,16 +6,16 @@
 //
 // Placeholders, and what iterators and queues give, become inputs. Variables become states that
 // begin with the initial values of the graph; random ones are drawn by Keel, by the variable's
-// name. Nodes of one shared_name, container and device are one variable. In a frozen graph
-// constants that are weights by their use (the matrix of a product, a bias, the scale of a norm)
-// become states, so that it trains further. Nodes that assign to variables (Assign, ApplyAdam, ...)
-// and are needed by the outputs, be it as control inputs, become the model's update, which takes
-// effect at the end of a step. A node that comes behind one of them in the step, by data or control
-// edges, reads the value that this one assigns; a node that no edges order with it reads the value
-// from before the step (variable_order.h). Nodes that no output needs are left out. Conditionals
-// and loops of version 1 (Switch, Merge, Enter ...) become those of version 2, see `control_flow`;
-// assignments in these, which not every run reaches, are refused. All that cannot be imported is
-// refused in one onnx::Unsupported. Plain functions; any thread.
+// name. Nodes of one shared_name and container are one variable where their devices do not say
+// otherwise. In a frozen graph constants that are weights by their use (the matrix of a product, a
+// bias, the scale of a norm) become states, so that it trains further. Nodes that assign to
+// variables (Assign, ApplyAdam, ...) and are needed by the outputs, be it as control inputs, become
+// the model's update, which takes effect at the end of a step. A node that comes behind one of them
+// in the step, by data or control edges, reads the value that this one assigns; a node that no
+// edges order with it reads the value from before the step (variable_order.h). Nodes that no output
+// needs are left out. Conditionals and loops of version 1 (Switch, Merge, Enter ...) become those
+// of version 2, see `control_flow`; assignments in these, which not every run reaches, are refused.
+// All that cannot be imported is refused in one onnx::Unsupported. Plain functions; any thread.
 #ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_IMPORT_H
 #define KEEL_OPS_EXCHANGE_GRAPHDEF_IMPORT_H
 

@@ -563,7 +563,7 @@ bool is_from_outside(const NodeDef& node) { return outside_op(node) != nullptr; 
 Selection select(const GraphDef& graph, const ImportOptions& options, const OpRules& rules) {
   const std::optional<GraphDef> merged = merge_shared_variables(graph, rules);
   Selection selection = Selecting(merged ? *merged : graph, options, rules).run();
-  require_one_dtype(selection.graph, rules);
+  require_told_apart(selection.graph, rules);
   return selection;
 }
 

@@ -37,8 +37,8 @@ class OutputsAreOpen : public Error {
   using Error::Error;
 };
 
-// Throws Error for names that the graph has not and for variables that are one in two dtypes,
-// OutputsAreOpen, and what order_variables throws.
+// Throws Error for names that the graph has not and for variables that are one in two dtypes, or
+// leave open which device they are on, OutputsAreOpen, and what order_variables throws.
 Selection select(const GraphDef& graph, const ImportOptions& options, const OpRules& rules);
 
 // Says whether the values of a node come from outside of the graph, as a placeholder's do.

@@ -85,10 +85,13 @@ class Translating {
   // How many values of each node are read.
   using Counts = std::unordered_map<std::string, size_t>;
 
+  ErrorInfo error_of(const NodeDef& node, const std::string& message) const {
+    return {.op = selection_.graph.source,
+            .argument = "node '" + printable(node.name) + "'",
+            .message = message};
+  }
   [[noreturn]] void fail(const NodeDef& node, const std::string& message) const {
-    throw Error({.op = selection_.graph.source,
-                 .argument = "node '" + printable(node.name) + "'",
-                 .message = message});
+    throw Error(error_of(node, message));
   }
 
   static Counts counts_of(const std::vector<NodeDef>& nodes,
@@ -354,7 +357,8 @@ class Translating {
   // not it runs, and in no order with the reads around it.
   void require_no_assignment(const NodeDef& node) const {
     const OpRule* rule = rules_.find(node.op);
-    if (rule != nullptr && !rule->assigns.empty()) fail(node, kAssignsInside);
+    if (rule != nullptr && !rule->assigns.empty())
+      throw AssignsInside(error_of(node, kAssignsInside));
   }
 
   std::shared_ptr<const onnx::GraphProto> body_of(const std::string& name, const NodeDef& node) {

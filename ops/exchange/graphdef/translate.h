@@ -17,12 +17,16 @@ inline constexpr const char* kUntrained = "keel_untrained";
 using onnx::kInitial;
 inline constexpr const char* kVariables = "keel_variables";
 
-// The reason why a node in a body is refused.
+// The reason why a node in a body is refused, and what is thrown for it.
 inline constexpr const char* kAssignsInside =
     "assigns to a variable inside of a function, a branch or a loop";
+class AssignsInside : public Error {
+ public:
+  using Error::Error;
+};
 
-// Throws Error for nodes that wait for each other, for functions that are not there or call
-// themselves, and for tensors that do not fit the read budget.
+// Throws AssignsInside, and Error for nodes that wait for each other, for functions that are not
+// there or call themselves, and for tensors that do not fit the read budget.
 onnx::ModelProto translate(const Selection& selection, const OpRules& rules);
 
 }  // namespace keel::graphdef

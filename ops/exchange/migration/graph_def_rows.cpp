@@ -32,6 +32,8 @@ std::map<std::string, std::string> refusals_of(const GraphDef& graph) {
       for (const std::string& node : refusal.nodes) reasons.emplace(node, refusal.reason);
   } catch (const graphdef::OutputsAreOpen&) {
     // Ops alone are judged.
+  } catch (const graphdef::AssignsInside&) {
+    // Each node that assigns in a function has a row that says so.
   } catch (const graphdef::Unconvertible&) {
     // Values that no node reads may lie in branches, and need not be outputs; what cannot be
     // converted whatever the outputs are is found by examine_control_flow.

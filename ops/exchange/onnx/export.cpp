@@ -102,7 +102,17 @@ class Twins {
     if (!open || options.batch != 0) batches = {options.batch};
     for (const int64_t batch : batches) {
       request.input_types = types_of_inputs(inputs, options, batch);
-      graphs_.push_back(decompose(*specialise(request), has_form));
+      try {
+        graphs_.push_back(decompose(*specialise(request), has_form));
+      } catch (const Error& error) {
+        if (batches.size() == 1) throw;
+        throw Error(
+            {.op = kOp,
+             .argument = "batch",
+             .message = "the model does not take every size of it, where the run decides. For " +
+                        std::to_string(batch) + ": " + error.what(),
+             .fix = "export it for one size of the batch: SaveOptions::batch, or --batch"});
+      }
     }
   }
 

@@ -35,7 +35,8 @@ struct SaveOptions {
 // of that name, the inputs that are reached inputs. Throws Error, and writes nothing, for
 //  - ops or dtypes without an ONNX form: one Error with all of them, each with the user's line,
 //  - a state without a value, an input with an open dimension other than its first,
-//  - what depends on the size of the batch in a way that ONNX cannot say: give SaveOptions::batch.
+//  - what takes one size of the batch alone, or depends on it in a way that ONNX cannot say: give
+//    SaveOptions::batch.
 KEEL_API void save(const Graph& graph, const std::map<std::string, Tensor>& states,
                    const Values& fetches, const std::string& path, const SaveOptions& options = {});
 

@@ -25,6 +25,14 @@ std::optional<Tensor> known_tensor(const Value& value) {
   return node.as<ConstantAttributes>().value;
 }
 
+void require_list(const NodeContext& c, const Tensor& tensor, const char* what) {
+  const Shape& shape = tensor.shape();
+  if (shape.rank() > 1) {
+    c.refuse(std::string(what) + " " + to_string(shape) + " of " + std::to_string(shape.rank()) +
+             " dimensions, where it takes a list");
+  }
+}
+
 }  // namespace
 
 NodeContext::NodeContext(Importer& importer, NameTable& names, const NodeProto& node,
@@ -113,12 +121,19 @@ std::vector<int64_t> NodeContext::integers(size_t i, const char* what) {
   return integers_in(constant(i, what), what);
 }
 
+std::vector<int64_t> NodeContext::list(size_t i, const char* what) {
+  const Tensor tensor = constant(i, what);
+  require_list(*this, tensor, what);
+  return integers_in(tensor, what);
+}
+
 SizeNumbers NodeContext::sizes(size_t i, const char* what) {
   const Binding* binding = has(i) ? names_.find(node_.inputs[i]) : nullptr;
   if (binding == nullptr || !binding->origins) {
-    const std::vector<int64_t> values = integers(i, what);
+    const std::vector<int64_t> values = list(i, what);
     return {values, std::vector<Origin>(values.size(), Origin::kFile)};
   }
+  require_list(*this, *binding->known, what);
   SizeNumbers numbers{integers_in(*binding->known, what), {}};
   for (const int64_t origin : binding->origins->data<int64_t>())
     numbers.origins.push_back(static_cast<Origin>(origin));

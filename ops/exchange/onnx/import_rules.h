@@ -101,6 +101,8 @@ class NodeContext {
   // the sizes of a trial.
   Tensor constant(size_t i, const char* what);
   std::vector<int64_t> integers(size_t i, const char* what);
+  // The same where they are a list, of no more than one axis.
+  std::vector<int64_t> list(size_t i, const char* what);
   int64_t integer(size_t i, const char* what);
   std::vector<double> numbers(size_t i, const char* what);
   double number(size_t i, const char* what);

@@ -71,7 +71,8 @@ SpatialWindows read_windows(NodeContext& c, const Shape& x, const Ints& kernel) 
     if (x[i + 2] > kMostStep) c.refuse("its input " + to_string(x) + " is too large");
     SpatialWindow w{
         .in = x[i + 2], .taps = taps[i], .stride = strides[i], .dilation = dilations[i]};
-    if (w.taps < 1 || w.taps > kMostTaps || w.stride < 1 || w.dilation < 1)
+    if (w.taps > kMostTaps) c.refuse("its window of " + std::to_string(w.taps) + " is too large");
+    if (w.taps < 1 || w.stride < 1 || w.dilation < 1)
       c.refuse("its window, strides and dilations are not all at least 1");
     if (same)
       pad_same(c, w, lower);

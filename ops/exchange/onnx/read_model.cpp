@@ -243,6 +243,8 @@ void read_opset(WireMessage message, std::map<std::string, int64_t>& opsets) {
     if (message.tag() == OperatorSetField::kVersion) version = message.integer("version");
   }
   if (domain == "ai.onnx") domain.clear();
+  if (domain.empty() && version < 1)
+    message.fail("op set " + std::to_string(version) + ", where the first one is 1");
   const auto [entry, is_new] = opsets.emplace(domain, version);
   if (!is_new && entry->second != version)
     message.fail("two op sets of the domain '" + printable(domain) + "': versions " +
@@ -286,7 +288,8 @@ ModelProto parse_model(std::string bytes, const std::string& source_name) {
     }
   }
   if (!has_graph) message.fail("there is no graph in it");
-  if (model.opsets.empty()) model.opsets[""] = 1;  // as IR versions before 3 mean it
+  // Files of later IR versions name their op sets: one that does not may have lost its end.
+  if (model.opsets.empty() && model.ir_version < 3) model.opsets[""] = 1;
   return model;
 }
 

@@ -42,6 +42,14 @@ Shape shape_of(const TensorProto& proto, const std::string& source) {
   return Shape(proto.dims);
 }
 
+size_t bytes_of(const TensorProto& proto, const std::string& source, const Type& type) {
+  try {
+    return type.shape.num_bytes(type.dtype);
+  } catch (const Error& error) {
+    refuse(proto, source, "has the shape " + to_string(type.shape) + ": " + error.what());
+  }
+}
+
 // Returns a number of the entry, 0 or more.
 uint64_t external_number(const TensorProto& proto, const std::string& source, const char* key,
                          uint64_t otherwise) {
@@ -226,7 +234,7 @@ Tensor to_tensor(const TensorProto& proto, const std::string& source) {
   if (!dtype)
     refuse(proto, source, "is of " + name_of(proto.type) + ", which Keel has no dtype for");
   const Shape shape = shape_of(proto, source);
-  const size_t wanted = shape.num_bytes(*dtype);
+  const size_t wanted = bytes_of(proto, source, {*dtype, shape});
   const auto elements = static_cast<size_t>(shape.num_elements());
   Tensor tensor;
   if (proto.external) {

@@ -14,6 +14,7 @@
 #include "keel/ops/ops.h"
 #include "keel/ops/queue.h"
 
+#include "support/count_of.h"
 #include "support/error_of.h"
 #include "support/temp_folder.h"
 
@@ -216,6 +217,22 @@ TEST_CASE("freeze refuses outputs of a training and outputs that are none") {
   CHECK(contains(refused({{"a\n", net.evaluation}}), "without control characters"));
   const Net other(false);
   CHECK(contains(refused({{"a", other.evaluation}}), "freeze"));
+}
+
+TEST_CASE("freeze names each call that draws numbers once and by the op that draws them") {
+  Graph g;
+  const Value x = g.input("x", f32, {2});
+  const Value dropped = dropout(x, 0.5);
+  const Value noisy = dropped + normal(g, {2});
+  const std::string error = error_of([&] { freeze(g, {}, {{"y", noisy}}); });
+  CAPTURE(error);
+  CHECK(contains(error, "bernoulli_like, "));
+  CHECK(contains(error, "; normal, "));
+  CHECK(!contains(error, "fold_key"));
+  CHECK(keel_test::count_of("bernoulli_like", error) == 1);
+  // A key alone is named as well: nothing else says what makes the output random.
+  const Value key = random_key(g);
+  CHECK(contains(error_of([&] { freeze(g, {}, {{"key", key}}); }), "fold_key, "));
 }
 
 TEST_CASE("outputs of a frozen graph have their names to themselves") {

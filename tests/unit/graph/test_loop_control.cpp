@@ -394,6 +394,7 @@ TEST_CASE("step boundary: a trainer takes a prepared graph and its stop value") 
 
 TEST_CASE("step boundary: a frozen graph cannot be prepared or changed") {
   HalvingModel m;
+  const Value small = less(m.w, 1.0f);
   m.graph.freeze();
   const auto frozen = [&](const char* op, auto&& change) {
     try {
@@ -409,6 +410,11 @@ TEST_CASE("step boundary: a frozen graph cannot be prepared or changed") {
   };
   frozen("prepare_loop", [&] { m.graph.prepare_loop(m.update, {m.total}); });
   frozen("add", [&] { static_cast<void>(m.w + m.w); });
+  // Not "constant", which numbers among the operands and the count of a loop become.
+  frozen("add", [&] { static_cast<void>(m.w + 1.0f); });
+  const auto same = [](const Values& v) { return v; };
+  frozen("while_loop", [&] { while_loop({m.w}, {}, same, {.trip_count = 2}); });
+  frozen("cond", [&] { cond(small, {m.w, 2.0f}, same, same); });
   frozen("input", [&] { m.graph.input("y", f32, {}); });
   frozen("state", [&] { m.graph.state("v", from_tensor(Tensor::scalar<float>(0))); });
   frozen("constant", [&] { m.graph.constant(Tensor::scalar<float>(0)); });

@@ -65,6 +65,24 @@ TEST_CASE("a memory budget chooses the shortest segments that fit") {
   CHECK(contains(fixed, "leave recompute_every out"));
 }
 
+TEST_CASE("a bound on the turns that no memory could keep is named") {
+  constexpr int64_t kTurns = int64_t{1} << 62;
+  for (const int64_t budget : {int64_t{1} << 20, int64_t{1} << 62}) {
+    const std::string text =
+        error_of([&] { stacks_kept({.max_trips = kTurns, .memory_budget_bytes = budget}); });
+    CAPTURE(text);
+    CHECK(contains(text, "while_loop: max_trips: expected so few iterations"));
+    CHECK(contains(text, "got 4611686018427387904"));
+    CHECK(contains(text, "test_loop_limits.cpp"));
+  }
+  CHECK(contains(error_of([] { stacks_kept({.max_trips = kTurns}); }), "while_loop: max_trips"));
+  CHECK(contains(error_of([] { stacks_kept({.trip_count = kTurns}); }), "while_loop: trip_count"));
+  using Shapes = std::vector<Shape>;
+  // With few enough of the turns kept it is only a large number.
+  CHECK(stacks_kept({.max_trips = kTurns, .recompute_every = 1 << 10}) ==
+        Shapes{{kTurns >> 10, 1}, {1 << 10, 1}});
+}
+
 TEST_CASE("options of while_loop that make no sense are refused") {
   const auto refused = [](WhileOptions options) { return error_of([&] { stacks_kept(options); }); };
   CHECK(contains(refused({.trip_count = -1}), "trip_count: expected at least 0"));

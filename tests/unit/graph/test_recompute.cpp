@@ -187,6 +187,29 @@ TEST_CASE("a scope that begins where another one does is a block of its own") {
   CHECK(mark(first) != mark(third));
 }
 
+TEST_CASE("scopes in a body are blocks of their own though they name the graph around it") {
+  const auto mark = [](const Value& v) { return *scoped_attribute(v.node(), kRecomputeAttribute); };
+  std::vector<std::string> marks;
+  Graph g;
+  const Value w = g.input("w", f32, {4});
+  const Value go = g.input("go", boolean, {});
+  const auto two_blocks = [&](const Values& v) {
+    Value y = v[0];
+    for (int block = 0; block < 2; ++block) {
+      const RecomputeScope scope(g);
+      y = tanh(y * w);
+      marks.push_back(mark(y));
+    }
+    return Values{y};
+  };
+  const Value x = g.input("x", f32, {4});
+  while_loop({x}, {}, two_blocks, {.trip_count = 2});
+  cond(go, {x}, two_blocks, [](const Values& v) { return v; });
+  REQUIRE(marks.size() == 4);
+  CHECK(marks[0] != marks[1]);
+  CHECK(marks[2] != marks[3]);
+}
+
 TEST_CASE("equal blocks share their fused bodies though each is computed again by itself") {
   Graph g;
   const Value w = g.input("w", f32, {8, 8});

@@ -83,7 +83,13 @@ TEST_CASE("onnx tensors whose data does not fit are refused by name") {
   CHECK(contains(refusal(onnx_floats("w", {3}, {1, 2})), "has 8 bytes of data, f32[3] needs 12"));
   CHECK(contains(refusal(onnx_tensor("w", 1, {3}, float_field(4, 1))), "has 1 elements"));
   CHECK(contains(refusal(onnx_floats("w", {-1}, {})), "a dimension of -1"));
-  CHECK(contains(refusal(onnx_floats("w", {int64_t{1} << 40, int64_t{1} << 40}, {1})), "64 bits"));
+  for (const std::vector<int64_t>& dims :
+       {std::vector<int64_t>{int64_t{1} << 40, int64_t{1} << 40}, {int64_t{1} << 62}}) {
+    const std::string error = refusal(onnx_floats("w", dims, {1}));
+    CHECK_MESSAGE(contains(error, "t.pb: tensor 'w': has the shape [" + std::to_string(dims[0])),
+                  error);
+    CHECK_MESSAGE(contains(error, "does not fit in 64 bits"), error);
+  }
   CHECK(contains(refusal(onnx_floats("w", {1, 1, 1, 1, 1, 1, 1, 1, 1}, {1})), "9 dimensions"));
   CHECK(contains(refusal(onnx_tensor("w", 8, {1}, bytes_field(6, "text"))), "STRING"));
   CHECK(contains(refusal(onnx_tensor("w", 3, {1}, number_field(5, 1))), "INT8"));

@@ -20,7 +20,9 @@ Values constant(NodeContext& c) {
   return {c.result(*value)};
 }
 
+// TensorFlow takes a list of one number as well.
 Values fill(NodeContext& c) {
+  if (c.in(1).shape({}).rank() != 0) c.require_shape(c.in(1), {1}, "its value is");
   return {broadcast_to(c.in(1), Shape(c.integers(0, "the shape")), {})};
 }
 

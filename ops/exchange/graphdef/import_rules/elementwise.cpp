@@ -3,9 +3,11 @@
 
 #include <limits>
 
+#include "keel/ops/exchange/graphdef/one_shape.h"
 #include "keel/ops/exchange/graphdef/op_rules.h"
 #include "keel/ops/exchange/graphdef/selu.h"
 #include "keel/ops/exchange/onnx/import_integers.h"
+#include "keel/ops/exchange/onnx/import_shapes.h"
 #include "keel/ops/shape.h"
 
 namespace keel::graphdef {
@@ -59,6 +61,9 @@ Values checked(NodeContext& c) {
 }
 
 Values add_all(NodeContext& c) {
+  // AccumulateNV2 says the shape of its operands.
+  c.ignore("shape");
+  require_one_shape(c);
   Value sum = c.in(0);
   for (size_t i = 1; i < c.inputs(); ++i) sum = add(sum, c.in(i), {});
   return {sum};
@@ -140,19 +145,24 @@ Values softsign(NodeContext& c) {
   return {div(x, abs(x, {}) + 1, {})};
 }
 
-Values clip(NodeContext& c) { return {clamp(c.in(0), c.in(1), c.in(2), {})}; }
+// A bound is one number, or one for each element.
+Values clip(NodeContext& c) {
+  const Value x = c.in(0);
+  for (const size_t bound : {1u, 2u})
+    if (c.in(bound).shape({}).rank() != 0)
+      c.require_shape(c.in(bound), x.shape({}), "its bound is");
+  return {clamp(x, c.in(1), c.in(2), {})};
+}
 
 // The bias of the last axis, or of the channels of images NCHW.
 Values bias_add(NodeContext& c) {
-  const Value x = c.in(0);
-  Value bias = c.in(1);
+  const Value x = c.in(0), bias = c.in(1);
+  c.require_rank(x, 2, Shape::kMaxRank, "its operand is");
   const size_t rank = x.shape({}).rank();
-  if (c.choice("data_format", {"NHWC", "NCHW"}) == "NCHW" && rank > 2) {
-    std::vector<int64_t> behind;
-    for (size_t axis = 2; axis < rank; ++axis) behind.push_back(static_cast<int64_t>(axis - 1));
-    bias = expand_dims(bias, behind, {});
-  }
-  return {add(x, bias, {})};
+  const bool second = c.choice("data_format", {"NHWC", "NCHW"}) == "NCHW" && rank > 2;
+  const size_t channel = second ? 1 : rank - 1;
+  c.require_shape(bias, {x.shape({})[channel]}, "its bias is");
+  return {add(x, onnx::along_axis(bias, channel, rank), {})};
 }
 
 // ---- what is known of numbers
@@ -170,16 +180,17 @@ Values is_finite(NodeContext& c) {
 
 // ---- choice, dtype
 
-// A vector of conditions chooses rows.
+// A vector of conditions chooses rows, and one condition all; else there is one for each element.
 Values select_rows(NodeContext& c) {
-  Value condition = c.in(0);
-  const Value a = c.in(1), b = c.in(2);
-  const size_t rank = a.shape({}).rank();
-  if (condition.shape({}).rank() == 1 && rank > 1) {
-    std::vector<int64_t> behind;
-    for (size_t axis = 1; axis < rank; ++axis) behind.push_back(static_cast<int64_t>(axis));
-    condition = expand_dims(condition, behind, {});
+  const Value condition = c.in(0), a = c.in(1), b = c.in(2);
+  require_one_shape(c, 1);
+  const Shape shape = a.shape({});
+  const size_t conditions = condition.shape({}).rank();
+  if (conditions == 1 && shape.rank() > 1) {
+    c.require_shape(condition, {shape[0]}, "its condition is");
+    return {select(onnx::along_axis(condition, 0, shape.rank()), a, b, {})};
   }
+  if (conditions != 0) c.require_shape(condition, shape, "its condition is");
   return {select(condition, a, b, {})};
 }
 

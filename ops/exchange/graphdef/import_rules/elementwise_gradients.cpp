@@ -1,6 +1,7 @@
 // The gradients of activations and of functions of one number, as a training graph has them: of the
 // slope dy, and of the function's result y or operand x.
 #include "keel/ops/elementwise.h"
+#include "keel/ops/exchange/graphdef/one_shape.h"
 #include "keel/ops/exchange/graphdef/op_rules.h"
 #include "keel/ops/exchange/graphdef/selu.h"
 #include "keel/ops/masked_gradient.h"
@@ -64,6 +65,13 @@ Values reciprocal_gradient(NodeContext& c) {
   return {neg(mul(c.in(1), square(c.in(0), {}), {}), {})};
 }
 
+// The slope has the shape of what it is the slope of.
+template <onnx::ImportRule gradient>
+Values of_one_shape(NodeContext& c) {
+  require_one_shape(c);
+  return gradient(c);
+}
+
 Values bias_gradient(NodeContext& c) {
   const Value dy = c.in(0);
   const size_t rank = dy.shape({}).rank();
@@ -78,19 +86,19 @@ Values bias_gradient(NodeContext& c) {
 }  // namespace
 
 void register_graphdef_elementwise_gradients(OpRules& rules) {
-  rules.add("ReluGrad", relu_gradient);
-  rules.add("Relu6Grad", relu6_gradient);
-  rules.add("LeakyReluGrad", leaky_relu_gradient);
-  rules.add("EluGrad", elu_gradient);
-  rules.add("SeluGrad", selu_gradient);
-  rules.add("SigmoidGrad", sigmoid_gradient);
-  rules.add("TanhGrad", tanh_gradient);
-  rules.add("SoftplusGrad", softplus_gradient);
-  rules.add("SoftsignGrad", softsign_gradient);
-  rules.add("SqrtGrad", sqrt_gradient);
-  rules.add("RsqrtGrad", rsqrt_gradient);
-  rules.add("InvGrad", reciprocal_gradient);
-  rules.add("ReciprocalGrad", reciprocal_gradient);
+  rules.add("ReluGrad", of_one_shape<relu_gradient>);
+  rules.add("Relu6Grad", of_one_shape<relu6_gradient>);
+  rules.add("LeakyReluGrad", of_one_shape<leaky_relu_gradient>);
+  rules.add("EluGrad", of_one_shape<elu_gradient>);
+  rules.add("SeluGrad", of_one_shape<selu_gradient>);
+  rules.add("SigmoidGrad", of_one_shape<sigmoid_gradient>);
+  rules.add("TanhGrad", of_one_shape<tanh_gradient>);
+  rules.add("SoftplusGrad", of_one_shape<softplus_gradient>);
+  rules.add("SoftsignGrad", of_one_shape<softsign_gradient>);
+  rules.add("SqrtGrad", of_one_shape<sqrt_gradient>);
+  rules.add("RsqrtGrad", of_one_shape<rsqrt_gradient>);
+  rules.add("InvGrad", of_one_shape<reciprocal_gradient>);
+  rules.add("ReciprocalGrad", of_one_shape<reciprocal_gradient>);
   rules.add("BiasAddGrad", bias_gradient);
 }
 

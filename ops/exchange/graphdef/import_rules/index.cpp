@@ -75,10 +75,13 @@ Values scatter_into_zeros(NodeContext& c) {
   const onnx::RowPlaces rows = onnx::row_places(c, 0, shape, 0, onnx::BelowZero::kRefused);
   const Shape places = rows.places.shape({});
   std::vector<int64_t> dims{rows.rows}, given{places.num_elements()};
+  std::vector<int64_t> wanted(places.begin(), places.end());
   for (const int64_t dim : rows.row_shape) {
     dims.push_back(dim);
     given.push_back(dim);
+    wanted.push_back(dim);
   }
+  c.require_shape(updates, Shape(wanted), "its updates are");
   const Value zeros = zeros_of(c.graph(), {updates.dtype({}), Shape(dims)}, {});
   const Value flat = reshape(rows.places, Shape{places.num_elements()}, {});
   return {reshape(scatter_add(zeros, flat, reshape(updates, Shape(given), {}), {}), shape, {})};
@@ -96,6 +99,8 @@ Values reverse_sequence(NodeContext& c) {
 Values one_hot_of(NodeContext& c) {
   const int64_t depth = c.integer(1, "the depth");
   if (depth < 0) c.refuse("its depth is negative");
+  c.require_shape(c.in(2), {}, "its on_value is");
+  c.require_shape(c.in(3), {}, "its off_value is");
   // Bytes hold fewer classes than there may be.
   const Value ids = cast(c.in(0), i64, {});
   const size_t rank = ids.shape({}).rank() + 1;

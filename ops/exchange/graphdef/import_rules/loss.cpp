@@ -56,6 +56,7 @@ Values in_top_k(NodeContext& c) {
   const Value scores = c.in(0);
   c.require_rank(scores, 2, 2, "its predictions are");
   if (scores.shape({})[1] < 0) c.refuse("how many classes there are is not known before the run");
+  c.require_shape(c.in(1), {scores.shape({})[0]}, "its targets are");
   const int64_t k = c.inputs() > 2 ? c.integer(2, "k") : c.attribute("k", int64_t{1});
   return {is_in_top(scores, c.in(1), k)};
 }

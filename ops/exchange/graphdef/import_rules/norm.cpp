@@ -72,16 +72,22 @@ Values batch_norm_of(NodeContext& c) {
   return {norm.output, norm.mean, variance, norm.mean, norm.variance, norm.mean};
 }
 
-Value by_channel(const Value& x, int64_t channel) {
-  return onnx::along_axis(x, static_cast<size_t>(channel), 4);
+// Returns a parameter of so many channels along their axis of x.
+Value by_channel(const NodeContext& c, const Value& parameter, const Value& x, int64_t channel,
+                 const char* what) {
+  const auto axis = static_cast<size_t>(channel);
+  c.require_shape(parameter, {x.shape({})[axis]}, what);
+  return onnx::along_axis(parameter, axis, 4);
 }
 
 // Its operands are the slope, the images and the scale; mean and variance are those of the images
 // in training, else the given ones.
 Values batch_norm_gradient(NodeContext& c) {
   const NormAttributes attributes = norm_attributes(c);
-  const Value dy = c.in(0), x = c.in(1), scale = c.in(2);
+  const Value dy = c.in(0), x = c.in(1);
   c.require_rank(x, 4, 4, "its images are");
+  c.require_shape(dy, x.shape({}), "its slope is");
+  const Value scale = by_channel(c, c.in(2), x, attributes.channel, "its scale is");
   std::vector<int64_t> others;
   for (int64_t axis = 0; axis < 4; ++axis)
     if (axis != attributes.channel) others.push_back(axis);
@@ -90,8 +96,8 @@ Values batch_norm_gradient(NodeContext& c) {
     average = mean(x, others, true, {});
     variance = mean(square(sub(x, average, {}), {}), others, true, {});
   } else {
-    average = by_channel(c.in(3, StateUse::kKept), attributes.channel);
-    variance = by_channel(c.in(4, StateUse::kKept), attributes.channel);
+    average = by_channel(c, c.in(3, StateUse::kKept), x, attributes.channel, "its mean is");
+    variance = by_channel(c, c.in(4, StateUse::kKept), x, attributes.channel, "its variance is");
   }
   for (size_t i = 3; i < c.inputs(); ++i) c.ignore(i);
   const Value inverse = rsqrt(variance + attributes.epsilon, {});
@@ -103,7 +109,7 @@ Values batch_norm_gradient(NodeContext& c) {
     const Value of_variance = mul(normal, mean(weighted, others, true, {}), {});
     slope = sub(sub(dy, of_mean, {}), of_variance, {});
   }
-  const Value dx = mul(slope, mul(by_channel(scale, attributes.channel), inverse, {}), {});
+  const Value dx = mul(slope, mul(scale, inverse, {}), {});
   const Value d_scale = sum(weighted, others, false, {}), d_offset = sum(dy, others, false, {});
   return {dx, d_scale, d_offset, d_scale, d_offset};
 }

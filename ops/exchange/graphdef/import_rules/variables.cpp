@@ -83,13 +83,19 @@ Values scatter_sub_rows(NodeContext& c) {
   return assigned(c, {scatter_add(c.in(0), c.in(1), neg(c.in(2), {}), {})});
 }
 
-// Rows put into a variable in place of its own; the last one where several go to one place.
+// Rows put into a variable in place of its own; the last one where several go to one place. A
+// scalar stands for all of them.
 Values scatter_update_rows(NodeContext& c) {
-  const Value state = c.in(0), places = c.in(1), rows = c.in(2);
+  const Value state = c.in(0), places = c.in(1);
+  Value rows = c.in(2);
   const Shape shape = c.known_shape(state, "its variable");
   const Shape indices = c.known_shape(places, "its indices");
   if (shape.rank() == 0) c.refuse("its variable has no rows");
   const int64_t size = shape[0] == 0 ? 0 : shape.num_elements() / shape[0];
+  std::vector<int64_t> wanted(indices.begin(), indices.end());
+  wanted.insert(wanted.end(), shape.begin() + 1, shape.end());
+  if (rows.shape({}).rank() == 0) rows = broadcast_to(rows, Shape(wanted), {});
+  c.require_shape(rows, Shape(wanted), "its updates are");
   const Value made =
       onnx::scatter_rows(c, reshape(state, Shape{shape[0], size}, {}),
                          reshape(cast(places, i64, {}), Shape{indices.num_elements()}, {}),

@@ -19,24 +19,24 @@ ExportNames write_transpose(Context& c) {
   return {c.op("Transpose", {c.in(0)}, {{"perm", c.as<TransposeAttributes>().perm}})};
 }
 
+// Returns x, whose dimensions are `from`, repeated to those of `to`.
 // Runtimes expand a dimension of 1 to 1 where 0 is asked for: what has no elements is made anew.
-std::string expanded(Context& c, const std::string& x, DType dtype, const ExportDimensions& to) {
+std::string expanded(Context& c, const std::string& x, DType dtype, const ExportDimensions& from,
+                     ExportDimensions to) {
   for (const ExportDimension& dim : to) {
     if (dim.fixed() && dim.size == 0)
       return c.op("ConstantOfShape", {c.dimensions(to)}, {{"value", Tensor::full(dtype, {1}, 0)}});
+  }
+  // A dimension that x has already may be 1 here, so that fewer depend on the batch.
+  const size_t lead = to.size() - from.size();
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (from[i] == to[lead + i] && !from[i].fixed()) to[lead + i] = {.size = 1};
   }
   return c.op("Expand", {x, c.dimensions(to)});
 }
 
 ExportNames write_broadcast_to(Context& c) {
-  // A dimension that x has already may be 1 here, so that fewer depend on the batch.
-  const ExportDimensions from = c.dims(0);
-  ExportDimensions to = c.result_dims();
-  const size_t lead = to.size() - from.size();
-  for (size_t i = 0; i < from.size(); ++i) {
-    if (from[i] == to[lead + i] && !from[i].fixed()) to[lead + i] = {.size = 1};
-  }
-  return {expanded(c, c.in(0), c.dtype(0), to)};
+  return {expanded(c, c.in(0), c.dtype(0), c.dims(0), c.result_dims())};
 }
 
 // Says whether a slice begins at an element of its axis or behind it, whatever the batch.
@@ -209,7 +209,7 @@ ExportNames write_iota(Context& c) {
   if (dims.size() > 1) {
     ExportDimensions along(dims.size(), ExportDimension{.size = 1});
     along[static_cast<size_t>(axis)] = size;
-    numbers = expanded(c, c.reshaped(numbers, along), i64, dims);
+    numbers = expanded(c, c.reshaped(numbers, along), i64, along, dims);
   }
   return {c.cast(numbers, i64, c.result_dtype())};
 }

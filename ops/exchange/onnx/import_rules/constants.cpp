@@ -33,7 +33,7 @@ Values constant(NodeContext& c) {
 Values constant_of_shape(NodeContext& c) {
   const Tensor value = c.tensor_attribute("value").value_or(Tensor::scalar(0.0f));
   if (value.num_elements() != 1) c.refuse("its value is not one number");
-  const Shape shape(c.integers(0, "the shape"));
+  const Shape shape(c.list(0, "the shape"));
   return {broadcast_to(c.result(value.reshaped({}, {})), shape, {})};
 }
 

@@ -104,6 +104,21 @@ std::string reduction_of(NodeContext& c) {
   return c.choice("reduction", {"none", "add", "mul", "max", "min"});
 }
 
+// Returns the updates of a scatter, one for each of the places: an element, or a row that has the
+// axes of x from `row` on. Another shape is none of them, though it may have as many elements.
+Value updates_of(NodeContext& c, const Value& places, const Value& x, size_t row) {
+  Shape shape = places.shape({});
+  const std::vector<int64_t> lead = axes_from(0, shape.rank());
+  const std::vector<int64_t> of_x = axes_from(row, x.shape({}).rank());
+  for (size_t axis = row; axis < x.shape({}).rank(); ++axis) shape.push_back(x.shape({})[axis]);
+  const Value updates = c.in(2);
+  c.require_shape(updates, shape, "its updates");
+  if (updates.shape({}).known() && shape.known()) return updates;
+  const Value counted = same_dims(updates, places, {lead, lead, c.node().op, "updates"}, {});
+  const std::vector<int64_t> own = axes_from(lead.size(), shape.rank());
+  return same_dims(counted, x, {own, of_x, c.node().op, "updates"}, {});
+}
+
 Values scatter_elements(NodeContext& c) {
   const std::string reduction = reduction_of(c);
   const Value x = c.in(0);
@@ -111,9 +126,10 @@ Values scatter_elements(NodeContext& c) {
   const Shape shape = c.known_shape(x, "its input");
   const Value places = element_places(c, 1, shape, axis);
   const int64_t count = places.shape({}).num_elements();
+  const Value updates = updates_of(c, places, x, shape.rank());
   const Value flat = reshape(x, Shape{shape.num_elements(), 1}, {});
   const Value result = scatter_rows(c, flat, reshape(places, Shape{count}, {}),
-                                    reshape(c.in(2), Shape{count, 1}, {}), reduction);
+                                    reshape(updates, Shape{count, 1}, {}), reduction);
   return {reshape(result, shape, {})};
 }
 
@@ -123,11 +139,9 @@ Values scatter_nd(NodeContext& c) {
   const RowPlaces named = row_places(c, 1, x.shape({}), 0, BelowZero::kFromEnd);
   const int64_t count = named.places.shape({}).num_elements();
   const Value rows = with_leading_axes(c, x, named.shape_of(named.rows));
-  Value updates = with_leading_axes(c, c.in(2), named.shape_of(count));
-  if (!named.row_shape.known()) {
-    const std::vector<int64_t> axes = axes_from(1, rows.shape({}).rank());
-    updates = same_dims(updates, rows, {axes, axes, c.node().op, "updates"}, {});
-  }
+  const size_t row = x.shape({}).rank() - named.row_shape.rank();
+  const Value updates =
+      with_leading_axes(c, updates_of(c, named.places, x, row), named.shape_of(count));
   const Value places = reshape(named.places, Shape{count}, {});
   return {with_leading_axes(c, scatter_rows(c, rows, places, updates, reduction), x.shape({}))};
 }
@@ -146,6 +160,7 @@ Values one_hot_of(NodeContext& c) {
   const Value classes = along_axis(iota(c.graph(), i64, {depth}, 0, {}), axis, rank + 1);
   const Value hit = equal(expand_dims(front, {static_cast<int64_t>(axis)}, {}), classes, {});
   const Value values = c.in(2);
+  c.require_shape(values, {2}, "its values");
   const Value off = reshape(slice(values, {0}, {1}, {}, {}), Shape{}, {});
   const Value on = reshape(slice(values, {1}, {2}, {}, {}), Shape{}, {});
   return {select(hit, on, off, {})};

@@ -41,10 +41,10 @@ Values slice_of(NodeContext& c) {
     ends = c.attribute("ends", Ints{});
     axes = c.attribute("axes", Ints{});
   } else {
-    starts = c.integers(1, "starts");
-    ends = c.integers(2, "ends");
-    if (c.has(3)) axes = c.integers(3, "axes");
-    if (c.has(4)) steps = c.integers(4, "steps");
+    starts = c.list(1, "starts");
+    ends = c.list(2, "ends");
+    if (c.has(3)) axes = c.list(3, "axes");
+    if (c.has(4)) steps = c.list(4, "steps");
   }
   if (axes.empty()) axes = axes_from(0, starts.size());
   axes = front_axes(c, axes, rank);
@@ -77,7 +77,7 @@ Values split_of(NodeContext& c) {
   if (c.version() < 13)
     sizes = c.attribute("split", Ints{});
   else if (c.has(1))
-    sizes = c.integers(1, "the sizes");
+    sizes = c.list(1, "the sizes");
   const int64_t parts = c.attribute("num_outputs", static_cast<int64_t>(c.outputs()));
   if (parts != static_cast<int64_t>(c.outputs()))
     c.refuse("it has " + std::to_string(c.outputs()) + " outputs for num_outputs of " +
@@ -120,9 +120,9 @@ struct Pads {
 
 Pads pads_of(NodeContext& c, size_t rank) {
   const char* const name = c.version() < 2 ? "paddings" : "pads";
-  const Ints given = c.version() < 11 ? c.attribute(name, Ints{}) : c.integers(1, "the pads");
+  const Ints given = c.version() < 11 ? c.attribute(name, Ints{}) : c.list(1, "the pads");
   Ints axes = axes_from(0, rank);
-  if (c.has(3)) axes = front_axes(c, c.integers(3, "the axes"), rank);
+  if (c.has(3)) axes = front_axes(c, c.list(3, "the axes"), rank);
   if (given.size() != 2 * axes.size()) c.refuse("its pads do not fit its axes");
   Pads pads{Ints(rank, 0), Ints(rank, 0)};
   for (size_t i = 0; i < axes.size(); ++i) {

@@ -192,7 +192,7 @@ Values max_unpool(NodeContext& c) {
     if (w.stride < w.taps) c.refuse("its windows overlap, so that they may name a place twice");
     dims.push_back((w.in - 1) * w.stride + w.taps - w.low - w.high);
   }
-  const std::vector<int64_t> wanted = c.has(2) ? c.integers(2, "the output shape") : dims;
+  const std::vector<int64_t> wanted = c.has(2) ? c.list(2, "the output shape") : dims;
   if (wanted.size() != dims.size()) c.refuse("its output shape has another rank than its input");
   for (size_t i = 2; i < dims.size(); ++i) {
     behind.push_back(wanted[i] - dims[i]);
@@ -200,6 +200,7 @@ Values max_unpool(NodeContext& c) {
   }
   const Shape whole(dims);
   const Value zeros = zeros_of(c.graph(), {x.dtype({}), Shape{whole.num_elements()}}, {});
+  c.require_shape(c.in(1), shape, "its indices");
   const Shape row{shape.num_elements()};
   const Value put = scatter_add(zeros, reshape(c.in(1), row, {}), reshape(x, row, {}), {});
   return {pad(reshape(put, whole, {}), std::vector<int64_t>(dims.size(), 0), behind, 0, {})};

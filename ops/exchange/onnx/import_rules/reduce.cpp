@@ -25,7 +25,7 @@ Axes axes_of(NodeContext& c, int64_t input_since) {
   if (c.version() < input_since)
     result.axes = c.attribute("axes", std::vector<int64_t>{});
   else if (c.has(1))
-    result.axes = c.integers(1, "axes");
+    result.axes = c.list(1, "axes");
   result.axes = front_axes(c, result.axes, c.in(0).shape({}).rank());
   result.nothing = c.in(0).shape({}).rank() == 0 || (result.axes.empty() && nothing_means_none);
   return result;

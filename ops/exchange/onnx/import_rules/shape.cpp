@@ -71,7 +71,7 @@ Values transpose_of(NodeContext& c) {
 // Axes of squeeze and unsqueeze: an attribute before version 13, an input from it on.
 Ints listed_axes(NodeContext& c) {
   if (c.version() < 13) return c.attribute("axes", Ints{});
-  return c.has(1) ? c.integers(1, "axes") : Ints{};
+  return c.has(1) ? c.list(1, "axes") : Ints{};
 }
 
 Values squeeze_of(NodeContext& c) {
@@ -101,7 +101,7 @@ Values flatten(NodeContext& c) {
 Values expand(NodeContext& c) {
   const Value x = c.in(0);
   const Shape& shape = x.shape({});
-  Ints wanted = c.integers(1, "the shape");
+  Ints wanted = c.list(1, "the shape");
   if (wanted.size() < shape.rank()) wanted.insert(wanted.begin(), shape.rank() - wanted.size(), 1);
   // A 1 keeps the input's own dimension.
   const size_t added = wanted.size() - shape.rank();
@@ -112,7 +112,7 @@ Values expand(NodeContext& c) {
 
 Values tile_of(NodeContext& c) {
   const Value x = c.in(0);
-  if (c.version() >= 6) return {tile(x, c.integers(1, "repeats"), {})};
+  if (c.version() >= 6) return {tile(x, c.list(1, "repeats"), {})};
   Ints repeats(x.shape({}).rank(), 1);
   const int64_t axis = c.integer(2, "the axis");
   repeats[front_axis(c, axis, repeats.size())] = c.integer(1, "tiles");
