@@ -137,9 +137,11 @@ Descriptor connect_to(const std::string& address, uint16_t port, Deadline deadli
     Descriptor socket = make_socket(to.storage.ss_family);
     fcntl(socket.number(), F_SETFL, O_NONBLOCK);
     int status = connect(socket.number(), to.get(), to.length) == 0 ? 0 : errno;
-    if (status == EINPROGRESS && wait_for(socket.number(), POLLOUT, deadline)) {
+    if (status == EINPROGRESS) {
+      status = ETIMEDOUT;
       socklen_t length = sizeof status;
-      getsockopt(socket.number(), SOL_SOCKET, SO_ERROR, &status, &length);
+      if (wait_for(socket.number(), POLLOUT, deadline))
+        getsockopt(socket.number(), SOL_SOCKET, SO_ERROR, &status, &length);
     }
     if (status == 0 && is_connected_with_itself(socket.number())) status = ECONNREFUSED;
     if (status == 0) {

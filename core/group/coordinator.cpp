@@ -29,6 +29,19 @@ using std::chrono::steady_clock;
 constexpr std::chrono::seconds kPatienceWithStrangers{5};
 constexpr size_t kMostStrangers = 64;
 
+// More may be wrong with a large job than a message holds, or than anybody reads.
+constexpr size_t kMostTold = 10;
+
+// Joins the first ones, and tells how many there are besides.
+std::string first_of(const std::vector<std::string>& texts, const std::string& separator) {
+  std::string joined;
+  for (size_t i = 0; i < std::min(texts.size(), kMostTold); ++i)
+    joined += (i == 0 ? "" : separator) + texts[i];
+  if (texts.size() > kMostTold)
+    joined += separator + "and " + std::to_string(texts.size() - kMostTold) + " more";
+  return joined;
+}
+
 // Holds what ranks say of where they are, once one of them has waited in vain.
 struct Inquiry {
   struct Answer {
@@ -261,7 +274,7 @@ class Coordinator::Table {
   // Ends the job for the ranks that do not answer; else for those that are furthest behind.
   void judge_answers() {
     const auto& answers = inquiry_->answers;
-    std::string silent, behind;
+    std::vector<std::string> silent, behind;
     int64_t least = std::numeric_limits<int64_t>::max(), most = 0;
     for (const auto& [rank, answer] : answers) {
       least = std::min(least, answer.collective);
@@ -271,12 +284,13 @@ class Coordinator::Table {
       const std::string who = "rank " + std::to_string(rank);
       const auto found = answers.find(rank);
       if (found == answers.end())
-        silent += who + " does not answer; ";
+        silent.push_back(who + " does not answer");
       else if (least < most && found->second.collective == least)
-        behind += who + " is still " + found->second.at + "; ";
+        behind.push_back(who + " is still " + found->second.at);
     }
-    end((inquiry_->connecting ? "the ranks cannot connect: " : "HCCL_EXEC_TIMEOUT: ") +
-        (silent.empty() ? behind : silent) + inquiry_->what);
+    const std::string told = first_of(silent.empty() ? behind : silent, "; ");
+    end((inquiry_->connecting ? "the ranks cannot connect: " : "HCCL_EXEC_TIMEOUT: ") + told +
+        (told.empty() ? "" : "; ") + inquiry_->what);
   }
 
   void look_at_time() {
@@ -285,10 +299,10 @@ class Coordinator::Table {
       if (all || steady_clock::now() >= inquiry_->deadline) judge_answers();
     }
     if (met_ || ended_ || steady_clock::now() < deadline_) return;
-    std::string ranks;
-    for (const int rank : missing()) ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+    std::vector<std::string> ranks;
+    for (const int rank : missing()) ranks.push_back(std::to_string(rank));
     end("HCCL_CONNECT_TIMEOUT: after " + std::to_string(options_.patience.count()) +
-        " s these ranks have not come: " + ranks +
+        " s these ranks have not come: " + first_of(ranks, ", ") +
         (refused_ == 0 ? "" : "; a process with another JOB_ID has"));
   }
 

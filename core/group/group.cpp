@@ -21,6 +21,10 @@ void require_root(const Group& group, int root) {
                .kind = ErrorKind::kInvalidArgument});
 }
 
+std::string name_of_broadcast(size_t count, int root) {
+  return "broadcasts " + std::to_string(count) + " bytes of rank " + std::to_string(root);
+}
+
 void require_equal(const std::string& code, const std::vector<std::string>& by_rank) {
   for (size_t i = 1; i < by_rank.size(); ++i) {
     if (by_rank[i] == by_rank[0]) continue;

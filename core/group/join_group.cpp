@@ -102,7 +102,8 @@ class JoinedGroup final : public Group {
   }
   void broadcast(void* bytes, size_t count, int root) override {
     require_root(*this, root);
-    require_whole();
+    // Gloo ends the process where more bytes come than are expected.
+    require_equal(*this, "COLLECTIVE_DIVERGED", name_of_broadcast(count, root));
     engine_->broadcast(bytes, count, root);
   }
   std::string transport() const override { return engine_->transport(); }
@@ -294,15 +295,14 @@ RankProgress* shared_progress(int rank) {
 }
 
 // Gloo tells of an address that this machine does not have in words of its own, and only once all
-// ranks are there.
-void require_own_address(const JoinOptions& options) {
-  if (options.own_address.empty()) return;
+// ranks are there; the system does not know who says it.
+void require_address_of_machine(const std::string& address, const std::string& said_by) {
   try {
-    listen_at(options.own_address, 0);
+    listen_at(address, 0);
   } catch (const Error& error) {
-    throw Error({.op = options.address_said_by,
+    throw Error({.op = said_by,
                  .expected = "an address of this machine",
-                 .got = options.own_address + " (" + error.info().message + ")"});
+                 .got = address + " (" + error.info().message + ")"});
   }
 }
 
@@ -356,11 +356,14 @@ JoinOptions read_join_options(const RankPlace& place) {
     if (!own.ips.empty()) options.own_address = own.ips.front();
     options.address_said_by =
         place.table->source + ": device_ip of rank " + std::to_string(place.rank);
-  } else if (const auto ip = environment_text("CM_WORKER_IP")) {
-    options.own_address = *ip;
-    options.address_said_by = "CM_WORKER_IP";
-  } else if (!socket) {
-    options.own_address = "";
+  } else {
+    options.meeting_said_by = "CM_CHIEF_IP";
+    if (const auto ip = environment_text("CM_WORKER_IP")) {
+      options.own_address = *ip;
+      options.address_said_by = "CM_WORKER_IP";
+    } else if (!socket) {
+      options.own_address = "";
+    }
   }
   // A launcher meets its own processes only, whatever their table says.
   options.job = job.value_or(socket ? "" : name_of_job(place));
@@ -384,7 +387,10 @@ std::shared_ptr<Group> join_group(const JoinOptions& options) {
   if (options.size == 1) return make_local_groups(1).front();
   require_gloo();
   require_first_join(options);
-  require_own_address(options);
+  if (!options.own_address.empty())
+    require_address_of_machine(options.own_address, options.address_said_by);
+  if (options.coordinator_socket < 0 && options.rank == 0)
+    require_address_of_machine(options.address, options.meeting_said_by);
   return std::make_shared<JoinedGroup>(options);
 }
 

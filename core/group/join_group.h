@@ -30,7 +30,9 @@ struct JoinOptions {
   std::chrono::milliseconds patience{60000};  // of each wait in a collective
   bool shares_memory = true;                  // sums, where all ranks can and have this set
   RankProgress* progress = nullptr;           // outlives the group; null: nobody looks
-  std::string address_said_by = "ranks";      // who says own_address, for messages
+  // Who says own_address and address, for messages.
+  std::string address_said_by = "ranks";
+  std::string meeting_said_by = "ranks";
 };
 
 // How long ranks wait for one another: until all have joined, and in each wait afterwards.
@@ -51,7 +53,7 @@ KEEL_API JoinOptions read_join_options(const RankPlace& place);
 // Waits for all ranks. A group of one needs neither Gloo nor sockets. The process has to ignore
 // SIGPIPE, or a rank that dies takes the others along before they can say why. Throws RankLost
 // where a rank does not come, Error where this build has no Gloo or this rank cannot listen at
-// `own_address`.
+// `own_address`, or as rank 0 at `address`.
 KEEL_API std::shared_ptr<Group> join_group(const JoinOptions& options);
 
 // Returns whether this process belongs to a group of several that it joined and still has.

@@ -18,9 +18,13 @@ namespace {
 // arguments, the last one to come does the work for all.
 class Meeting {
  public:
+  enum class Kind : uint8_t { kGather, kBroadcast, kSum, kLeave };
   struct Arguments {
+    Kind kind = Kind::kLeave;
     void* bytes = nullptr;
-    const std::string* text = nullptr;
+    size_t count = 0;  // of the bytes of a broadcast
+    int root = 0;
+    const std::string* text = nullptr;  // the name of a reduction
     uint8_t* vote = nullptr;
     int64_t number = 0;  // of a reduction, counted as a rank makes them
   };
@@ -40,6 +44,7 @@ class Meeting {
       arrived_ = 0;
       complete_ = Clock::now();
       try {
+        require_same_call();
         work(arguments_);
         ++round_;
       } catch (const std::exception& error) {
@@ -72,6 +77,31 @@ class Meeting {
   }
 
  private:
+  // The work of one kind of call would take what another brings for something else.
+  void require_same_call() const {
+    const auto same = [&](const Arguments& other) {
+      const Arguments& first = arguments_[0];
+      return other.kind == first.kind && other.count == first.count && other.root == first.root;
+    };
+    if (std::all_of(arguments_.begin(), arguments_.end(), same)) return;
+    std::vector<std::string> calls;
+    for (const Arguments& arguments : arguments_) calls.push_back(call_of(arguments));
+    require_equal("COLLECTIVE_DIVERGED", calls);
+  }
+  static std::string call_of(const Arguments& arguments) {
+    switch (arguments.kind) {
+      case Kind::kGather:
+        return "gathers texts";
+      case Kind::kBroadcast:
+        return name_of_broadcast(arguments.count, arguments.root);
+      case Kind::kSum:
+        return "sums '" + *arguments.text + "'";
+      case Kind::kLeave:
+        return "leaves";
+    }
+    return "";
+  }
+
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Arguments> arguments_;
@@ -104,7 +134,7 @@ class LocalGroup final : public Group {
   std::vector<std::string> all_gather(const std::string& own) override {
     std::vector<std::string> gathered;
     std::pair<const std::string*, std::vector<std::string>*> both{&own, &gathered};
-    meet({&both}, [](const auto& by_rank) {
+    meet({.kind = Meeting::Kind::kGather, .bytes = &both}, [](const auto& by_rank) {
       for (const Meeting::Arguments& to : by_rank) {
         for (const Meeting::Arguments& from : by_rank) {
           static_cast<decltype(both)*>(to.bytes)->second->push_back(
@@ -116,7 +146,9 @@ class LocalGroup final : public Group {
   }
   void broadcast(void* bytes, size_t count, int root) override {
     require_root(*this, root);
-    meet({bytes}, [count, root](const auto& by_rank) {
+    const Meeting::Arguments own = {
+        .kind = Meeting::Kind::kBroadcast, .bytes = bytes, .count = count, .root = root};
+    meet(own, [count, root](const auto& by_rank) {
       const void* source = by_rank[static_cast<size_t>(root)].bytes;
       for (const Meeting::Arguments& to : by_rank) {
         if (to.bytes != source && count > 0) std::memcpy(to.bytes, source, count);
@@ -177,7 +209,11 @@ std::unique_ptr<Reduction> LocalGroup::make_reduction(const std::string& name, s
 uint8_t LocalGroup::sum(LocalReduction& reduction, uint8_t vote) {
   progress().begin(reduction.name());
   const auto begin = Meeting::Clock::now();
-  const Meeting::Arguments own{reduction.data(), &reduction.name(), &vote, reduction.number()};
+  const Meeting::Arguments own{.kind = Meeting::Kind::kSum,
+                               .bytes = reduction.data(),
+                               .text = &reduction.name(),
+                               .vote = &vote,
+                               .number = reduction.number()};
   const auto met = meet(own, [&](const auto& by_rank) {
     // All ranks make the same reductions, so that those of one number have one size.
     const auto differs = [&](const auto& other) { return other.number != by_rank[0].number; };

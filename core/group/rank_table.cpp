@@ -71,14 +71,7 @@ class Reader {
   explicit Reader(const std::string& source) { table_.source = source; }
 
   RankTable read(const Json& document) {
-    const JsonView root(document, "");
-    check([&] { root.require_only({"status", "version", "server_count", "server_list"}); });
-    check([&] { read_status(root["status"]); });
-    check([&] {
-      if (root["version"].text() != "1.0") throw root["version"].error("\"1.0\"");
-    });
-    check([&] { read_servers(root["server_list"]); });
-    check([&] { read_server_count(root); });
+    check([&] { read_table(JsonView(document, "")); });
     if (!has_enough()) check_ranks();
     if (!violations_.empty()) refuse();
     sort_by_rank();
@@ -105,6 +98,22 @@ class Reader {
   }
   // There is one more than is told, as a sign that there are more.
   bool has_enough() const { return violations_.size() > kMostViolations; }
+
+  // Each member of something else would be told to be missing.
+  static void require_object(const JsonView& view) {
+    if (!view.json().is_object()) throw view.error("an object");
+  }
+
+  void read_table(const JsonView& root) {
+    require_object(root);
+    check([&] { root.require_only({"status", "version", "server_count", "server_list"}); });
+    check([&] { read_status(root["status"]); });
+    check([&] {
+      if (root["version"].text() != "1.0") throw root["version"].error("\"1.0\"");
+    });
+    check([&] { read_servers(root["server_list"]); });
+    check([&] { read_server_count(root); });
+  }
 
   static void read_status(const JsonView& status) {
     if (status.text() == "initializing")
@@ -149,6 +158,7 @@ class Reader {
   }
 
   void read_server(const JsonView& server, size_t index) {
+    require_object(server);
     check([&] { server.require_only({"server_id", "device", "host_nic_ip"}); });
     std::string id;
     check([&] { id = read_server_id(server["server_id"]); });
@@ -175,6 +185,7 @@ class Reader {
 
   void read_device(const JsonView& device, const std::string& server, size_t server_index,
                    std::map<int64_t, std::string>& taken) {
+    require_object(device);
     check([&] { device.require_only({"device_id", "device_ip", "rank_id"}); });
     RankDevice read;
     read.server = server;

@@ -1,6 +1,10 @@
-// The check of a broadcast's root that all kinds of groups have in common. Any thread.
+// The part of a broadcast that all kinds of groups share: the check of its root, and what it is
+// called where ranks differ. Any thread.
 #ifndef KEEL_CORE_GROUP_ROOT_RANK_H
 #define KEEL_CORE_GROUP_ROOT_RANK_H
+
+#include <cstddef>
+#include <string>
 
 #include "keel/core/group/group.h"
 
@@ -8,6 +12,9 @@ namespace keel {
 
 // Throws Error (kInvalidArgument) unless `root` is a rank of the group.
 void require_root(const Group& group, int root);
+
+// "broadcasts 4 bytes of rank 0".
+std::string name_of_broadcast(size_t count, int root);
 
 }  // namespace keel
 

@@ -108,14 +108,14 @@ void SharedSum::wait_for_all(uint32_t step) const {
 
 void SharedSum::wait_for(int other, uint32_t step) const {
   const WaitWord& steps = line(other).steps;
-  const auto deadline = steady_clock::now() + patience_;
+  WaitLimit limit(patience_);
   std::chrono::nanoseconds spin = kSpin;
   while (true) {
     const uint32_t seen = steps.load();
     // The count wraps.
     if (static_cast<int32_t>(seen - step) >= 0) return;
     if (shut_.load()) throw Error("the sums of this rank have ended");
-    if (steady_clock::now() >= deadline) fail_silent(other, "sends", patience_);
+    if (limit.over()) fail_silent(other, "sends", patience_);
     if (!steps.wait_while(seen, kGlance, spin)) spin = WaitWord::kSpin;
   }
 }

@@ -15,6 +15,8 @@
 namespace keel {
 namespace {
 
+// A rank that waits looks so often at the time.
+constexpr std::chrono::milliseconds kGlance{20};
 // A block stays in the caches while it is summed.
 constexpr size_t kBlockElements = (size_t{256} << 10) / sizeof(float);
 // Blocks of up to so many elements travel whole in each round: that takes more bytes, but half as
@@ -209,9 +211,11 @@ bool SocketSum::receive_some(int other, Transfer& in, bool waits) const {
 
 void SocketSum::wait(int other, const Transfer& out, const Transfer& in) const {
   const auto events = static_cast<short>((out.done() ? 0 : POLLOUT) | (in.done() ? 0 : POLLIN));
-  const auto deadline = std::chrono::steady_clock::now() + patience_;
-  if (wait_for(sockets_[static_cast<size_t>(other)], events, deadline)) return;
-  fail_silent(other, in.done() ? "takes" : "sends", patience_);
+  WaitLimit limit(patience_);
+  while (!wait_for(sockets_[static_cast<size_t>(other)], events,
+                   std::chrono::steady_clock::now() + kGlance)) {
+    if (limit.over()) fail_silent(other, in.done() ? "takes" : "sends", patience_);
+  }
 }
 
 }  // namespace keel

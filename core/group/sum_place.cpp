@@ -8,6 +8,17 @@ SumsDiffer::SumsDiffer(int other_rank, const SumPlace& its_place)
       place_(its_place) {}
 SumsDiffer::~SumsDiffer() = default;
 
+WaitLimit::WaitLimit(std::chrono::milliseconds patience)
+    : last_(Clock::now()), deadline_(last_ + patience) {}
+
+bool WaitLimit::over() noexcept {
+  const Clock::time_point now = Clock::now();
+  const Clock::duration turn = now - last_;
+  last_ = now;
+  if (turn > kLongTurn) deadline_ += turn;
+  return now >= deadline_;
+}
+
 void fail_silent(int other, const std::string& what, std::chrono::milliseconds patience) {
   throw Error({.message = "rank " + std::to_string(other) + " " + what + " nothing for " +
                           std::to_string(patience.count()) + " ms"});

@@ -1,6 +1,6 @@
-// SumPlace: which sum a rank is at, which travels with its values; and the errors and the addition
-// that sums over sockets (socket_sum.h) and in shared memory (shared_sum.h) have in common. Plain
-// values and functions without state; any thread.
+// SumPlace: which sum a rank is at, which travels with its values; and the errors, the limit of
+// waits and the addition that sums over sockets (socket_sum.h) and in shared memory (shared_sum.h)
+// have in common. Plain values and functions without state; any thread.
 #ifndef KEEL_CORE_GROUP_SUM_PLACE_H
 #define KEEL_CORE_GROUP_SUM_PLACE_H
 
@@ -31,6 +31,22 @@ class SumsDiffer : public Error {
  private:
   int rank_;
   SumPlace place_;
+};
+
+// How long a wait for another rank may still last. A time in which this process did not run, as
+// while a terminal had stopped the job, counts for nothing. One thread.
+class WaitLimit {
+ public:
+  explicit WaitLimit(std::chrono::milliseconds patience);
+  // Says whether patience has ended. Whoever waits asks several times in each kLongTurn.
+  bool over() noexcept;
+
+  static constexpr std::chrono::milliseconds kLongTurn{500};
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point last_;  // when it was asked
+  Clock::time_point deadline_;
 };
 
 // Throws Error: another rank takes or sends (`what`) nothing for so long.

@@ -1,4 +1,4 @@
-// What holds of the assignments of a step, whoever is given them: a graph, text, or a session.
+// Rules for the assignments of a step, whoever is given them: a graph, text, or a session.
 // Pure functions; any thread.
 #ifndef KEEL_GRAPH_IR_UPDATE_CHECK_H
 #define KEEL_GRAPH_IR_UPDATE_CHECK_H

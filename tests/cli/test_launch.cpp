@@ -314,6 +314,27 @@ TEST_CASE("launch: a rank that is killed ends the others with exit code 3") {
   }
 }
 
+// Nobody was told of such a rank, so that the others waited for it until their time was over.
+TEST_CASE("launch: a rank that ends with exit code 0 without leaving ends the others") {
+  if (without_gloo()) return;
+  const auto check_told = [](const ToolResult& result) {
+    CHECK(result.exit_code == 3);
+    CHECK_MESSAGE(contains(result.err,
+                           "rank 1 ended with exit code 0 without leaving the group; this rank "
+                           "was "),
+                  result.err);
+    CHECK_MESSAGE(!contains(result.err, "TIMEOUT"), result.err);
+  };
+  SUBCASE("before it comes") { check_told(launch_with("test $RANK_ID = 0 || exit 0")); }
+  SUBCASE("where the tool is killed before a pipe") {
+    check_told(launch_with(R"(if [ $RANK_ID = 1 ]; then
+      (until_begun "$1"; kill -9 $(cat "$1.tool")) &
+      (echo $BASHPID >"$1.tool"; exec "$0" bench ranks --endless --seconds 0.02) | cat
+      exit 0
+    fi)"));
+  }
+}
+
 TEST_CASE("launch: a signal to the launcher is one to its ranks and no loss") {
   if (without_gloo()) return;
   const TempFolder files;

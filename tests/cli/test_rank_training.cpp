@@ -189,6 +189,9 @@ TEST_CASE("ranks: a flag of one rank alone is named before the first step") {
   for (const auto& [every, told] : {std::pair("5", "5"), std::pair("10s", "10s")})
     refused("--checkpoint $1/checkpoints", "--save-every " + std::string(every),
             "SAVE_EVERY_DIVERGED(rank 0 epoch, rank 1 " + std::string(told) + ")");
+  refused("--profile $1/profile",
+          R"(--profiling-options {\"task_trace\":\"off\",\"training_trace\":\"off\"})",
+          "PROFILE_DIVERGED(rank 0 1-3, rank 1 1-3 without task_trace)");
 }
 
 TEST_CASE("ranks: other test images on one rank end the training before it begins") {

@@ -1,7 +1,9 @@
 // What kept ranks apart without a true reason: an address that this machine lacks was told as
 // HCCL_EXEC_TIMEOUT, 64 silent connections kept a rank out, and CM_* without CM_WORKER_IP had every
 // rank listen at the loopback. A table of another kind was answered with megabytes, and a broadcast
-// from no rank crashed.
+// from no rank crashed. A million ranks that were missing were more than a message holds, nothing
+// said who had named an address where rank 0 cannot listen, and silence was told as "Operation now
+// in progress".
 #include <chrono>
 #include <cstdlib>
 #include <memory>
@@ -62,6 +64,18 @@ std::string table_of_empty_devices(size_t devices) {
       .dump();
 }
 
+// Waits until the coordinator ends the job; "" where it closes its connection before.
+std::string reason_told_to(Channel& rank) {
+  const Deadline deadline = after(30000);
+  std::string told;
+  while (told.empty() && wait_for(rank.number(), POLLIN, deadline) && rank.take_in()) {
+    while (const auto message = rank.next()) {
+      if (message->contains("abort")) told = (*message)["abort"].get<std::string>();
+    }
+  }
+  return told;
+}
+
 size_t count_of(const std::string& text, const std::string& part) {
   size_t count = 0;
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
@@ -82,6 +96,41 @@ TEST_CASE("an address that this machine does not have is named with who says it"
                 told);
 }
 
+TEST_CASE("an address where rank 0 cannot listen is named with who says it") {
+  if (without_gloo()) return;
+  JoinOptions options = options_of(0, free_port());
+  options.address = kAddressOfNobody;
+  options.meeting_said_by = "CM_CHIEF_IP";
+  const std::string told = error_of([&] { join_group(options); });
+  CHECK_MESSAGE(contains(told, "CM_CHIEF_IP: expected an address of this machine, got 192.0.2.1"),
+                told);
+}
+
+TEST_CASE("an address that stays silent is told as a timeout") {
+  const Descriptor listening = listen_at("127.0.0.1", 0);
+  // Connections that nobody accepts fill its queue, and the system answers no others.
+  REQUIRE(listen(listening.number(), 0) == 0);
+  std::vector<Descriptor> queue;
+  const std::string told = error_of([&] {
+    for (int i = 0; i < 100; ++i)
+      queue.push_back(connect_to("127.0.0.1", port_of(listening.number()), after(300)));
+  });
+  CHECK_MESSAGE(!contains(told, "in progress"), told);
+  if (queue.size() < 100) CHECK_MESSAGE(contains(told, "nobody answers at 127.0.0.1 port"), told);
+}
+
+TEST_CASE("of very many ranks that are missing the first ones are named") {
+  int ends[2];
+  REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+  constexpr int kRanks = 1 << 20;
+  const Coordinator coordinator({.size = kRanks, .patience = std::chrono::seconds(1)}, {ends[0]});
+  Channel rank{Descriptor(ends[1])};
+  REQUIRE(rank.send({{"join", {{"rank", 0}, {"size", kRanks}, {"job", ""}}}}));
+  CHECK(reason_told_to(rank) ==
+        "HCCL_CONNECT_TIMEOUT: after 1 s these ranks have not come: 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, "
+        "and 1048565 more");
+}
+
 TEST_CASE("ranks that fail while they connect are not told of a collective that timed out") {
   int ends[2][2];
   for (auto& pair : ends) REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
@@ -93,13 +142,7 @@ TEST_CASE("ranks that fail while they connect are not told of a collective that 
   REQUIRE(first.send(
       {{"stuck",
         {{"what", "no route"}, {"at", "before its first collective"}, {"connecting", true}}}}));
-  const Deadline deadline = after(30000);
-  std::string told;
-  while (told.empty() && wait_for(second.number(), POLLIN, deadline) && second.take_in()) {
-    while (const auto message = second.next()) {
-      if (message->contains("abort")) told = (*message)["abort"].get<std::string>();
-    }
-  }
+  const std::string told = reason_told_to(second);
   CHECK_MESSAGE(contains(told, "the ranks cannot connect: "), told);
   CHECK_MESSAGE(contains(told, "rank 0 waits before its first collective: no route"), told);
   CHECK_MESSAGE(!contains(told, "TIMEOUT"), told);
@@ -133,6 +176,7 @@ TEST_CASE("a rank of CM variables listens where its connection to rank 0 begins"
   const JoinOptions options = read_join_options(read_rank_place());
   for (const char* variable : variables) unsetenv(variable);
   CHECK(options.own_address == "");
+  CHECK(options.meeting_said_by == "CM_CHIEF_IP");
 
   const Descriptor listening = listen_at("127.0.0.1", port);
   CHECK(address_of(connect_to("127.0.0.1", port, after(30000)).number()) == "127.0.0.1");

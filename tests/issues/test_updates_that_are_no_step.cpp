@@ -41,7 +41,7 @@ TEST_CASE("an update that assigns the number of steps is refused at the call") {
   refused([&] { session.sink({.update = update, .fetches = {w}}); });
   refused([&] { g.prepare_loop(update, {w}); });
   CHECK(session.step() == 0);
-  // What a step counts by itself, and what sets the count, are as they were.
+  // The count that steps keep themselves, and what sets it, are as they were.
   session.write(g.step(), Tensor::scalar<int64_t>(4));
   session.run(counted, Values{w});
   CHECK(session.step() == 5);

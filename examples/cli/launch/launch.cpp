@@ -88,6 +88,12 @@ int launch(const RankCommand& command) {
                                  .watches_sockets = false},
                                 sockets);
   const LossListener listener{
+      // A command that never joined ends like that, and so does a pipeline whose tool was killed.
+      .well =
+          [&](int rank) {
+            coordinator.note_end(rank, "rank " + std::to_string(rank) +
+                                           " ended with exit code 0 without leaving the group");
+          },
       // The second of two signals ends a rank at once, while the others wait for it.
       .as_asked = [&](const RankEnd& end) { coordinator.note_end(end.rank, end.how); },
       .first = [&](const RankEnd& end) { coordinator.abort(end.how); },

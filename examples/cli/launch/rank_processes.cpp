@@ -185,6 +185,7 @@ class Watch {
       if (rank.process == 0 || waitpid(rank.process, &status, WNOHANG | WUNTRACED) <= 0) continue;
       const bool as_asked = is_as_asked(status);
       const auto read = read_status(static_cast<int>(i), status, progress_.of(static_cast<int>(i)));
+      if (!read && WIFEXITED(status)) listener_.well(static_cast<int>(i));
       if (read && as_asked) {
         ended_as_asked_ = true;
         listener_.as_asked(*read);

@@ -56,8 +56,10 @@ std::vector<int> end_signals();
 // and `end_signals` have to be blocked; the processes start with no signal blocked.
 std::vector<RankProcess> start_ranks(const RankCommand& command, const SharedProgress& progress);
 
-// Is told by wait_for_ranks of ranks that did not end well; `first` and `cause` at most once.
+// Is told by wait_for_ranks of ranks that have ended; `first` and `cause` at most once.
 struct LossListener {
+  // With each one that ended with exit code 0, whether it had left the others or not.
+  std::function<void(int rank)> well;
   // With each one that ended as it was asked to, whether the others know of that or not.
   std::function<void(const RankEnd&)> as_asked;
   // At once, with the first one. It may have ended because of another one, of which is not known

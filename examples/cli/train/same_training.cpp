@@ -36,6 +36,14 @@ std::string how_often_saved(const CheckpointFlags& flags) {
   return flags.seconds > 0 ? fmt::format("{}s", flags.seconds) : "epoch";
 }
 
+// Where tasks are traced, ranks gather their timelines behind the last step.
+std::string profiled_steps(const ProfileFlags& flags) {
+  if (flags.folder.empty()) return "off";
+  const bool traced = flags.options.task_trace != keel::npu::TaskTrace::kOff;
+  return fmt::format("{}-{}{}", flags.first_step, flags.last_step,
+                     traced ? "" : " without task_trace");
+}
+
 // Returns the flags that decide between which steps ranks save, judge and stop, and so which
 // collectives they run: one that does other things than the rest would wait for them, or they for
 // it.
@@ -53,9 +61,7 @@ keel::Fingerprint between_steps(const TrainFlags& flags) {
           {"patience", std::to_string(judging.patience)},
           {"min_gain", fmt::format("{}", judging.min_gain)},
           {"stop_at", judging.target ? fmt::format("{}", *judging.target) : "none"},
-          {"profile", flags.profile.folder.empty() ? "off"
-                                                   : fmt::format("{}-{}", flags.profile.first_step,
-                                                                 flags.profile.last_step)},
+          {"profile", profiled_steps(flags.profile)},
           {"fail_on_nan", on_or_off(flags.update.fail_on_nan)},
           {"loop_size", std::to_string(flags.loop_size.value())},
           {"data_sink", on_or_off(flags.data_sink)},

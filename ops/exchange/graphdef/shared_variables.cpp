@@ -29,7 +29,7 @@ int64_t dtype_of(const NodeDef& node) {
   return type == nullptr ? static_cast<int64_t>(DataType::kInvalid) : type->ints[0];
 }
 
-// What the name of a device says: job, replica, task, type and number, each empty where it is open.
+// The parts of a device's name: job, replica, task, type and number, each empty where it is open.
 using Device = std::array<std::string, 5>;
 
 // Reads "/job:ps/task:0/device:GPU:1", and "/cpu:0" as older graphs have it.

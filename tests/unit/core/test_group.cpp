@@ -12,6 +12,7 @@
 #include <string>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -228,6 +229,52 @@ TEST_CASE("group: a rank at another reduction of the same name is found out") {
     for (const std::string& error : errors)
       CHECK_MESSAGE(contains(error, "COLLECTIVE_DIVERGED(rank 0 bucket 1 of 1"), error);
   });
+}
+
+TEST_CASE("group: broadcasts that differ are told with both sides") {
+  for_kinds([](const auto& run) {
+    const auto differing = [&](size_t count_of_second, int root_of_second) {
+      return run(2, [=](Group& group) {
+        const bool first = group.rank() == 0;
+        std::vector<char> bytes(4096);
+        group.broadcast(bytes.data(), first ? 4 : count_of_second, first ? 0 : root_of_second);
+      });
+    };
+    for (const std::string& error : differing(4096, 0))
+      CHECK_MESSAGE(contains(error,
+                             "COLLECTIVE_DIVERGED(rank 0 broadcasts 4 bytes of rank 0, rank 1 "
+                             "broadcasts 4096 bytes of rank 0)"),
+                    error);
+    for (const std::string& error : differing(4, 1))
+      CHECK_MESSAGE(contains(error, "rank 1 broadcasts 4 bytes of rank 1)"), error);
+  });
+}
+
+// One's data were taken for those that the call of another brings. Whoever comes last does
+// the work for all.
+TEST_CASE("group: ranks of one process that make other calls are told with both sides") {
+  using Call = std::function<void(Group&, Reduction&)>;
+  const std::pair<std::string, Call> calls[] = {
+      {"gathers texts", [](Group& group, Reduction&) { group.all_gather("x"); }},
+      {"sums 'a'", [](Group&, Reduction& reduction) { reduction.sum(); }},
+      {"broadcasts 1 bytes of rank 0",
+       [](Group& group, Reduction&) {
+         char byte = 0;
+         group.broadcast(&byte, 1, 0);
+       }},
+      {"leaves", [](Group& group, Reduction&) { group.leave(); }}};
+  for (const auto& first : calls) {
+    for (const auto& second : calls) {
+      if (first.first == second.first) continue;
+      const std::string told =
+          "COLLECTIVE_DIVERGED(rank 0 " + first.first + ", rank 1 " + second.first + ")";
+      for (const std::string& error : in_process(2, [&](Group& group) {
+             const auto reduction = group.make_reduction("a", 4);
+             (group.rank() == 0 ? first : second).second(group, *reduction);
+           }))
+        CHECK_MESSAGE(contains(error, told), error);
+    }
+  }
 }
 
 TEST_CASE("group: a rank that goes ends the calls of the others") {

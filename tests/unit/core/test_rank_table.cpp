@@ -183,6 +183,22 @@ TEST_CASE("rank table: all that is wrong is told at once") {
     CHECK_MESSAGE(contains(told, path), told);
 }
 
+// Each of its members was told to be missing, too.
+TEST_CASE("rank table: what is no object is told once") {
+  for (const char* text : {"[]", "null", "7", "\"a\""})
+    CHECK(refusal(text) == std::string("hccl.json: expected an object, got ") + text);
+  Json json = good_table();
+  server(json, 1) = "b";
+  const std::string of_server = refusal(json.dump());
+  CHECK(contains(of_server, "server_list[1]: expected an object, got \"b\""));
+  CHECK(!contains(of_server, "things are wrong"));
+  json = good_table();
+  device_of(json, 1, 1) = Json::array();
+  const std::string of_device = refusal(json.dump());
+  CHECK(contains(of_device, "server_list[1].device[1]: expected an object, got []"));
+  CHECK(!contains(of_device, "things are wrong"));
+}
+
 TEST_CASE("rank table: comments are refused with a hint and no other text is") {
   const std::string good = good_table().dump(2);
   const std::string told = refusal(good.substr(0, good.find('\n')) + " // the desk\n" +

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "keel/core/group/group.h"
 #include "keel/core/group/shared_memory.h"
 #include "keel/core/group/shared_sum.h"
+#include "keel/core/group/sum_place.h"
 
 #include "ranks_for_tests.h"
 #include "support/error_of.h"
@@ -160,6 +162,15 @@ TEST_CASE("shared sum: a rank that does not come is named when patience ends") {
   CHECK(errors[0] == "rank 1 sends nothing for 300 ms");
   CHECK(errors[1] == "");
   CHECK(errors[2] == "rank 1 sends nothing for 300 ms");
+}
+
+// As a job that is stopped by its terminal for longer than its ranks wait for one another.
+TEST_CASE("sums: a time in which a process did not run is no wait for another rank") {
+  WaitLimit limit(std::chrono::milliseconds(200));
+  std::this_thread::sleep_for(WaitLimit::kLongTurn + std::chrono::milliseconds(100));
+  CHECK_FALSE(limit.over());
+  // The others have as long as before then.
+  wait_until([&] { return limit.over(); });
 }
 
 TEST_CASE("shared sum: shut ends a wait and every later run") {
