@@ -30,7 +30,7 @@ bool agree(const Shape& a, const Shape& b, size_t axes) {
   return true;
 }
 
-std::vector<Type> infer_gradient(const InferContext& c) {
+std::vector<Type> infer_attention_gradient(const InferContext& c) {
   const Shape scores = infer_scores(c, kMask);
   const bool wide = c.as<AttentionAttributes>().wide;
   const DType dtype = c.inputs[kQueries].dtype;
@@ -95,7 +95,7 @@ void fill_row(const ReferenceContext& c, const AttentionGeometry& g, const Atten
   for (int64_t j = 0; j < g.keys; ++j) made.slopes[static_cast<size_t>(j)] -= mean;
 }
 
-void reference_gradient(const ReferenceContext& c) {
+void reference_attention_gradient(const ReferenceContext& c) {
   const Tensor &q = c.inputs[kQueries], &k = c.inputs[kKeys], &v = c.inputs[kValues];
   const Tensor& dy = c.inputs[kUpstream];
   const bool masked = c.inputs.size() > kMask;
@@ -158,7 +158,7 @@ Slopes slopes_of(const BuildContext& c, const Value& upstream) {
   return made;
 }
 
-Values decompose_gradient(const BuildContext& c) {
+Values decompose_attention_gradient(const BuildContext& c) {
   const CallSite site = c.site;
   const auto& attributes = c.as<AttentionAttributes>();
   // Weights and slopes are rounded only where the results are.
@@ -187,7 +187,7 @@ Value product(const Value& a, const Value& b, MatmulAttributes options, CallSite
 // With P, dP and centred = dP - rowsum(P dP) as above, dS = P centred, and dq = scale dS k, dk =
 // scale dS^T q, dv = P^T G: given what flows back to each of these, differentiates all of them for
 // q, k, v and G. What the forward op kept follows from q, k and v, so they get all of it.
-Values gradient_gradient(const BuildContext& c) {
+Values gradient_of_attention_gradient(const BuildContext& c) {
   const CallSite site = c.site;
   const double scale = c.as<AttentionAttributes>().scale;
   const DType dtype = c.inputs[kQueries].dtype();
@@ -234,7 +234,7 @@ Values gradient_gradient(const BuildContext& c) {
 
 // ---- samples
 
-Sample sample_gradient(SampleSource& source) {
+Sample sample_attention_gradient(SampleSource& source) {
   if (!is_float(source.dtype())) return {};
   AttentionSample drawn = draw_attention(source, /*broadcasts=*/false);
   Shape result = drawn.inputs[0].shape();
@@ -260,13 +260,13 @@ void register_attention_gradient(OpTable& table) {
        .input_names = {"queries", "keys", "values", "result", "largest", "total", "dy", "mask"},
        .optional_inputs = 1,
        .attributes = &attributes_schema<AttentionAttributes>(),
-       .infer = infer_gradient,
-       .reference = reference_gradient,
-       .gradient = gradient_gradient,
-       .decompose = decompose_gradient,
+       .infer = infer_attention_gradient,
+       .reference = reference_attention_gradient,
+       .gradient = gradient_of_attention_gradient,
+       .decompose = decompose_attention_gradient,
        .mix_class = MixClass::kWhite,
        .bound = {.ulps = 32, .k = 64},
-       .sample = sample_gradient});
+       .sample = sample_attention_gradient});
 }
 
 AttentionGradients attention_gradient(Operand queries, Operand keys, Operand values,

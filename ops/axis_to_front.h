@@ -18,7 +18,7 @@ inline std::vector<int64_t> axes_to_front(int64_t axis, int64_t count, int64_t r
 }
 
 // Returns the permutation of `rank` axes that puts the first one back to where `axis` is.
-inline std::vector<int64_t> axis_from_front(int64_t axis, int64_t rank) {
+inline std::vector<int64_t> front_to_axis(int64_t axis, int64_t rank) {
   std::vector<int64_t> axes;
   for (int64_t i = 0; i < rank; ++i) axes.push_back(i == axis ? 0 : (i < axis ? i + 1 : i));
   return axes;

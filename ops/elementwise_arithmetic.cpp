@@ -75,7 +75,7 @@ Values pow_gradient(const BuildContext& ctx) {
 }
 
 // Returns all of the gradient where one side wins, half of it at ties, none where either is NaN.
-Values extremum_gradient(const BuildContext& ctx, const Value& a_wins, const Value& b_wins) {
+Values winner_gradient(const BuildContext& ctx, const Value& a_wins, const Value& b_wins) {
   const CallSite site = ctx.site;
   const Value& g = ctx.output_gradients[0];
   const Value tie = select(equal(ctx.inputs[0], ctx.inputs[1], site), mul(g, 0.5, site), 0, site);
@@ -84,12 +84,12 @@ Values extremum_gradient(const BuildContext& ctx, const Value& a_wins, const Val
 
 Values maximum_gradient(const BuildContext& ctx) {
   const Value &a = ctx.inputs[0], &b = ctx.inputs[1];
-  return extremum_gradient(ctx, greater(a, b, ctx.site), less(a, b, ctx.site));
+  return winner_gradient(ctx, greater(a, b, ctx.site), less(a, b, ctx.site));
 }
 
 Values minimum_gradient(const BuildContext& ctx) {
   const Value &a = ctx.inputs[0], &b = ctx.inputs[1];
-  return extremum_gradient(ctx, less(a, b, ctx.site), greater(a, b, ctx.site));
+  return winner_gradient(ctx, less(a, b, ctx.site), greater(a, b, ctx.site));
 }
 
 // mod(a, b) = a - floor(a / b) * b. The floor follows from the result, since that of a rounded

@@ -96,7 +96,7 @@ Values gradient_gather(const BuildContext& c) {
   if (axis != 0) dy = transpose(dy, to_front, c.site);
   const Value dx = scatter_add(zeros, indices, dy, c.site);
   if (axis == 0) return {dx, Value()};
-  return {transpose(dx, axis_from_front(axis, rank), c.site), Value()};
+  return {transpose(dx, front_to_axis(axis, rank), c.site), Value()};
 }
 
 Sample sample_gather(SampleSource& source) {

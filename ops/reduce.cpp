@@ -11,6 +11,7 @@
 #include "keel/graph/ir/sample.h"
 #include "keel/ops/axes.h"
 #include "keel/ops/elementwise.h"
+#include "keel/ops/elementwise_rules.h"
 #include "keel/ops/infer_rules.h"
 #include "keel/ops/reference_loops.h"
 #include "keel/ops/scalar_rules.h"
@@ -297,10 +298,8 @@ std::vector<int64_t> random_axes(SampleSource& source, size_t rank) {
   return axes;
 }
 
-using DrawTensor = std::function<Tensor(SampleSource&, const Shape&)>;
-
 std::function<Sample(SampleSource&)> reduce_sample(const std::string& name, unsigned allowed,
-                                                   bool needs_elements, const DrawTensor& draw) {
+                                                   bool needs_elements, const DrawFunction& draw) {
   return [name, allowed, needs_elements, draw](SampleSource& source) -> Sample {
     if (!contains(allowed, source.dtype())) return {};
     const Shape shape = needs_elements ? source.nonempty_shape(0, 4) : source.shape(0, 4);
@@ -314,11 +313,8 @@ std::function<Sample(SampleSource&)> reduce_sample(const std::string& name, unsi
 }
 
 Tensor draw_spread(SampleSource& source, const Shape& shape) { return source.values(shape); }
-Tensor draw_separated(SampleSource& source, const Shape& shape) {
-  return source.separated_values(shape);
-}
 // Near 1 in magnitude, so that products of some hundreds neither overflow nor vanish.
-Tensor draw_factors(SampleSource& source, const Shape& shape) {
+Tensor draw_factors_near_one(SampleSource& source, const Shape& shape) {
   if (!is_float(source.dtype())) return source.values(shape, -3, 3);
   Tensor t = source.values(shape, 0.75, 1.25);
   for (int64_t i = 0; i < t.num_elements(); ++i) {
@@ -342,7 +338,7 @@ Sample sample_argmax(SampleSource& source) {
 }
 
 OpDef make_reduction(const std::string& name, const std::string& summary, unsigned allowed,
-                     bool needs_elements, const DrawTensor& draw) {
+                     bool needs_elements, const DrawFunction& draw) {
   OpDef op;
   op.name = name;
   op.summary = summary;
@@ -375,7 +371,7 @@ void register_sums(OpTable& table) {
   op.bound = {.ulps = 2, .k = 4};
   table.add(std::move(op));
 
-  op = make_reduction("prod", "the product along axes", kNumbers, false, draw_factors);
+  op = make_reduction("prod", "the product along axes", kNumbers, false, draw_factors_near_one);
   op.reference =
       reduce_reference<kNumbers>([](auto type) { return decltype(type){1}; },
                                  [](auto a, auto b) { return scalar::mul(a, b); }, kAsItIs);
@@ -394,7 +390,7 @@ void register_sums(OpTable& table) {
 
 void register_extremes(OpTable& table) {
   OpDef op = make_reduction("max", "the largest element along axes; NaN where there is one",
-                            kNumbers, true, draw_separated);
+                            kNumbers, true, draw_separated());
   op.reference =
       reduce_reference<kNumbers>([](auto type) { return lowest_of(type); },
                                  [](auto a, auto b) { return scalar::maximum(a, b); }, kAsItIs);
@@ -402,7 +398,7 @@ void register_extremes(OpTable& table) {
   table.add(std::move(op));
 
   op = make_reduction("min", "the smallest element along axes; NaN where there is one", kNumbers,
-                      true, draw_separated);
+                      true, draw_separated());
   op.reference =
       reduce_reference<kNumbers>([](auto type) { return highest_of(type); },
                                  [](auto a, auto b) { return scalar::minimum(a, b); }, kAsItIs);

@@ -253,7 +253,7 @@ Value resize_axis_back(const BuildContext& c, const Value& dy, const AxisSources
   } else {
     dx = added(dx, sources.first, dy);
   }
-  return transpose(dx, axis_from_front(static_cast<int64_t>(axis), 4), site);
+  return transpose(dx, front_to_axis(static_cast<int64_t>(axis), 4), site);
 }
 
 Values decompose_resize_gradient(const BuildContext& c) {

@@ -138,7 +138,7 @@ Values gradient_cumprod(const BuildContext& c) {
 
 // Draws factors for products: near 1 in magnitude, so that some hundreds neither overflow nor
 // vanish, and zeros among them.
-Tensor draw_factors(SampleSource& source, const Shape& shape) {
+Tensor draw_factors_with_zeros(SampleSource& source, const Shape& shape) {
   if (!is_float(source.dtype())) return source.values(shape, -3, 3);
   Tensor t = source.values(shape, 0.75, 1.25);
   for (int64_t i = 0; i < t.num_elements(); ++i) {
@@ -150,14 +150,14 @@ Tensor draw_factors(SampleSource& source, const Shape& shape) {
   return t;
 }
 
-using Builder = Value (*)(Operand, int64_t, ScanOptions, CallSite);
+using ScanBuilder = Value (*)(Operand, int64_t, ScanOptions, CallSite);
 
-Sample sample_scan(SampleSource& source, Builder build, bool factors) {
+Sample sample_scan(SampleSource& source, ScanBuilder build, bool factors) {
   if (!is_number(source.dtype())) return {};
   const Shape shape = source.shape(1, 4);
   const int64_t axis = source.integer(0, static_cast<int64_t>(shape.rank()) - 1);
   const ScanOptions options{source.coin(), source.coin()};
-  return {{factors ? draw_factors(source, shape) : source.values(shape)},
+  return {{factors ? draw_factors_with_zeros(source, shape) : source.values(shape)},
           [=](Graph&, const Values& in) { return Values{build(in[0], axis, options, {})}; }};
 }
 

@@ -61,9 +61,9 @@ Values decompose_triangle(const BuildContext& c, bool lower) {
   return {select(kept, c.inputs[0], 0, c.site)};
 }
 
-using Builder = Value (*)(Operand, int64_t, CallSite);
+using TriangleBuilder = Value (*)(Operand, int64_t, CallSite);
 
-OpDef triangle(const char* name, const char* summary, bool lower, Builder build) {
+OpDef triangle(const char* name, const char* summary, bool lower, TriangleBuilder build) {
   OpDef op;
   op.name = name;
   op.summary = summary;

@@ -74,7 +74,7 @@ Value distances(const BuildContext& c) {
 }
 
 // Returns a result with the reduced axes as dimensions of 1, widened.
-Value kept(const BuildContext& c, const Value& result) {
+Value kept_wide(const BuildContext& c, const Value& result) {
   const Shape& shape = c.inputs[0].shape();
   const Shape ones = reduced_shape(shape, reduced_of(c.as<VarianceAttributes>(), shape), true);
   return widened(result.shape() == ones ? result : reshape(result, ones, c.site), c.site);
@@ -89,17 +89,17 @@ Value variance_of(const BuildContext& c) {
 // d var / d x = 2 (x - mean) / n: what the mean moves by cancels out.
 Values gradient_var(const BuildContext& c) {
   const double factor = 2 / divisor(c.as<VarianceAttributes>(), c.inputs[0].shape());
-  const Value share = mul(kept(c, c.output_gradients[0]), factor, c.site);
+  const Value share = mul(kept_wide(c, c.output_gradients[0]), factor, c.site);
   return {narrowed(c, mul(share, distances(c), c.site))};
 }
 
 Values gradient_stddev(const BuildContext& c) {
   const CallSite site = c.site;
   const double by = divisor(c.as<VarianceAttributes>(), c.inputs[0].shape());
-  const Value y = kept(c, c.outputs[0]);
+  const Value y = kept_wide(c, c.outputs[0]);
   const Value flat = equal(y, 0, site);
   const Value share =
-      div(kept(c, c.output_gradients[0]), mul(select(flat, 1, y, site), by, site), site);
+      div(kept_wide(c, c.output_gradients[0]), mul(select(flat, 1, y, site), by, site), site);
   return {narrowed(c, mul(select(flat, 0, share, site), distances(c), site))};
 }
 

@@ -20,9 +20,6 @@
 namespace keel {
 namespace {
 
-// movement_kernels.cpp says why so few: what these kernels read lies with other threads, too.
-constexpr int64_t kElementsWorthABlock = 6144;
-
 int64_t product(const Shape& shape, size_t begin, size_t end) {
   int64_t n = 1;
   for (size_t i = begin; i < end; ++i) n *= shape[i];
@@ -33,7 +30,7 @@ int64_t product(const Shape& shape, size_t begin, size_t end) {
 class GatherKernel final : public RangeKernel {
  public:
   GatherKernel(const Node& node, int most_blocks)
-      : RangeKernel(node, units_of_elements(node, kElementsWorthABlock, most_blocks)),
+      : RangeKernel(node, units_of_elements(node, kMovedElementsWorthABlock, most_blocks)),
         axis_(node.as<GatherAttributes>().axis),
         element_size_(size_of(node.type().dtype)),
         count_(node.input(1).shape().num_elements()),
@@ -108,9 +105,10 @@ class ScatterAddKernel final : public Kernel {
         row_(product(x_.shape, 1, x_.shape.rank())),
         count_(node.input(1).shape().num_elements()),
         slots_(slots_for(x_.shape[0], count_)),
-        blocks_(static_cast<int>(std::clamp<int64_t>(
-            blocks_worth(node.input(2).shape().num_elements(), kElementsWorthABlock, most_blocks),
-            1, std::max<int64_t>(1, row_ / kPiece)))) {}
+        blocks_(static_cast<int>(
+            std::clamp<int64_t>(blocks_worth(node.input(2).shape().num_elements(),
+                                             kMovedElementsWorthABlock, most_blocks),
+                                1, std::max<int64_t>(1, row_ / kPiece)))) {}
   size_t workspace_bytes() const {
     return static_cast<size_t>(slots_) * sizeof(Slot) +
            static_cast<size_t>(count_) * sizeof(int64_t);
@@ -193,7 +191,7 @@ class ScatterAddKernel final : public Kernel {
 class OneHotKernel final : public RangeKernel {
  public:
   OneHotKernel(const Node& node, int most_blocks)
-      : RangeKernel(node, units_of_elements(node, kElementsWorthABlock, most_blocks)),
+      : RangeKernel(node, units_of_elements(node, kMovedElementsWorthABlock, most_blocks)),
         out_(node.type()),
         index_dtype_(node.input(0).dtype()),
         count_(node.input(0).shape().num_elements()) {}
@@ -227,7 +225,7 @@ class OneHotKernel final : public RangeKernel {
 class IotaKernel final : public RangeKernel {
  public:
   IotaKernel(const Node& node, int most_blocks)
-      : RangeKernel(node, units_of_elements(node, kElementsWorthABlock, most_blocks)),
+      : RangeKernel(node, units_of_elements(node, kMovedElementsWorthABlock, most_blocks)),
         dtype_(node.type().dtype) {
     const Shape& shape = node.type().shape;
     const auto axis = static_cast<size_t>(node.as<IotaAttributes>().axis);
@@ -250,8 +248,8 @@ class ArgmaxKernel final : public RangeKernel {
  public:
   ArgmaxKernel(const Node& node, int most_blocks)
       : RangeKernel(node, {node.type().shape.num_elements(),
-                           blocks_worth(node.input(0).shape().num_elements(), kElementsWorthABlock,
-                                        most_blocks)}),
+                           blocks_worth(node.input(0).shape().num_elements(),
+                                        kMovedElementsWorthABlock, most_blocks)}),
         dtype_(node.input(0).dtype()) {
     const Shape& x = node.input(0).shape();
     const auto axis = static_cast<size_t>(node.as<ArgmaxAttributes>().axis);
@@ -309,7 +307,7 @@ class ArgmaxKernel final : public RangeKernel {
 class TableKernel final : public RangeKernel {
  public:
   TableKernel(const Node& node, int most_blocks)
-      : RangeKernel(node, units_of_elements(node, kElementsWorthABlock, most_blocks)),
+      : RangeKernel(node, units_of_elements(node, kMovedElementsWorthABlock, most_blocks)),
         table_(node.as<TableAttributes>()),
         key_dtype_(node.input(0).dtype()) {}
   void make(void* const* args, int64_t begin, int64_t end, void*) const override {
@@ -344,15 +342,15 @@ KernelPlan plan_scatter_add(const Node& node, int most_blocks) {
   return plan;
 }
 
-constexpr SharedKernel kKernels[] = {made_in_ranges<make_index<GatherKernel>>("gather"),
-                                     {"scatter_add", plan_scatter_add},
-                                     made_in_ranges<make_index<OneHotKernel>>("one_hot"),
-                                     made_in_ranges<make_index<IotaKernel>>("iota"),
-                                     made_in_ranges<make_index<ArgmaxKernel>>("argmax"),
-                                     made_in_ranges<make_index<TableKernel>>("table_lookup")};
+constexpr SharedKernel kIndexKernels[] = {made_in_ranges<make_index<GatherKernel>>("gather"),
+                                          {"scatter_add", plan_scatter_add},
+                                          made_in_ranges<make_index<OneHotKernel>>("one_hot"),
+                                          made_in_ranges<make_index<IotaKernel>>("iota"),
+                                          made_in_ranges<make_index<ArgmaxKernel>>("argmax"),
+                                          made_in_ranges<make_index<TableKernel>>("table_lookup")};
 
 }  // namespace
 
-std::span<const SharedKernel> index_kernels() { return kKernels; }
+std::span<const SharedKernel> index_kernels() { return kIndexKernels; }
 
 }  // namespace keel

@@ -183,18 +183,13 @@ void copy_range(const void* source, void* destination, const Box& box, size_t el
   }
 }
 
-// A block copies 24 KiB of f32 in about the time of a fork. What it copies mostly comes from blocks
-// that the same threads computed, and goes to such: one thread alone would bring half of it from
-// another core's cache.
-constexpr int64_t kElementsWorthABlock = 6144;
-
 // Where there is a fill, a range gets it before the boxes are copied.
 class MovementKernel final : public RangeKernel {
  public:
   // `fill`: what the elements have that no box reaches.
   MovementKernel(std::vector<Box> boxes, const Node& node, int most_blocks,
                  std::optional<double> fill)
-      : RangeKernel(node, units_of_elements(node, kElementsWorthABlock, most_blocks)),
+      : RangeKernel(node, units_of_elements(node, kMovedElementsWorthABlock, most_blocks)),
         boxes_(std::move(boxes)),
         element_size_(size_of(node.type().dtype)),
         inputs_(node.inputs().size()) {
@@ -325,15 +320,16 @@ KernelPlan plan_transfer(const Node& node, int) {
   return plan;
 }
 
-constexpr SharedKernel kKernels[] = {made_in_ranges<make_box<transpose_box>>("transpose"),
-                                     made_in_ranges<make_box<broadcast_box>>("broadcast_to"),
-                                     made_in_ranges<make_box<slice_box>>("slice"),
-                                     made_in_ranges<make_pad>("pad"),
-                                     made_in_ranges<make_concat>("concat"),
-                                     {"transfer", plan_transfer}};
+constexpr SharedKernel kMovementKernels[] = {
+    made_in_ranges<make_box<transpose_box>>("transpose"),
+    made_in_ranges<make_box<broadcast_box>>("broadcast_to"),
+    made_in_ranges<make_box<slice_box>>("slice"),
+    made_in_ranges<make_pad>("pad"),
+    made_in_ranges<make_concat>("concat"),
+    {"transfer", plan_transfer}};
 
 }  // namespace
 
-std::span<const SharedKernel> movement_kernels() { return kKernels; }
+std::span<const SharedKernel> movement_kernels() { return kMovementKernels; }
 
 }  // namespace keel

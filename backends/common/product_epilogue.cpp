@@ -7,11 +7,10 @@
 
 #include "keel/backends/common/origin.h"
 #include "keel/core/base/checked.h"
+#include "keel/core/tensor/buffer.h"
 
 namespace keel {
 namespace {
-
-constexpr size_t kAlignment = 64;
 
 size_t row_bytes_of(const Type& type) {
   return static_cast<size_t>(type.shape.back()) * size_of(type.dtype);
@@ -148,7 +147,7 @@ uint32_t ProductEpilogue::run(void* const* args, void* values, const TileRectang
       at[i] = args[*place.argument];
     } else {
       at[i] = origin_of(free, piece.row, place.row_bytes);
-      free += align_up(static_cast<size_t>(piece.rows) * place.row_bytes, kAlignment);
+      free += align_up(static_cast<size_t>(piece.rows) * place.row_bytes, Buffer::kAlignment);
     }
   }
   uint32_t status = 0;
@@ -168,7 +167,7 @@ uint32_t ProductEpilogue::run(void* const* args, void* values, const TileRectang
 size_t ProductEpilogue::scratch_bytes(size_t rows) const {
   size_t bytes = 0;
   for (const Place& place : places_) {
-    if (!place.argument) bytes += align_up(rows * place.row_bytes, kAlignment);
+    if (!place.argument) bytes += align_up(rows * place.row_bytes, Buffer::kAlignment);
   }
   return bytes;
 }

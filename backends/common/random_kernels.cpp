@@ -71,13 +71,13 @@ std::unique_ptr<RangeKernel> make_fold_key(const Node& node, int) {
   return std::make_unique<FoldKeyKernel>(node);
 }
 
-constexpr SharedKernel kKernels[] = {made_in_ranges<make_fold_key>("fold_key"),
-                                     made_in_ranges<make_random<fill_uniforms>>("uniform"),
-                                     made_in_ranges<make_random<fill_normals>>("normal"),
-                                     made_in_ranges<make_random<fill_bools>>("bernoulli")};
+constexpr SharedKernel kRandomKernels[] = {made_in_ranges<make_fold_key>("fold_key"),
+                                           made_in_ranges<make_random<fill_uniforms>>("uniform"),
+                                           made_in_ranges<make_random<fill_normals>>("normal"),
+                                           made_in_ranges<make_random<fill_bools>>("bernoulli")};
 
 }  // namespace
 
-std::span<const SharedKernel> random_kernels() { return kKernels; }
+std::span<const SharedKernel> random_kernels() { return kRandomKernels; }
 
 }  // namespace keel

@@ -4,12 +4,11 @@
 #include <utility>
 
 #include "keel/core/base/checked.h"
+#include "keel/core/tensor/buffer.h"
 #include "keel/graph/ir/graph.h"
 
 namespace keel {
 namespace {
-
-constexpr size_t kAlignment = 64;
 
 class RowKernel final : public Kernel {
  public:
@@ -17,7 +16,7 @@ class RowKernel final : public Kernel {
       : op_(std::move(op)),
         rows_(count_rows(node.input(0).shape())),
         rows_of_block_(rows_of_block),
-        scratch_(align_up(op_->scratch_bytes(rows_of_block), kAlignment)),
+        scratch_(align_up(op_->scratch_bytes(rows_of_block), Buffer::kAlignment)),
         workspace_at_(node.inputs().size() + node.types().size()) {}
 
   int blocks(int) const override {

@@ -12,7 +12,7 @@
 namespace keel {
 namespace {
 
-constexpr int64_t kElementsWorthABlock = 8192;
+constexpr int64_t kScannedElementsWorthABlock = 8192;
 // Chains of additions that a thread has under way at once: lines whose elements alternate in
 // memory fill vectors, and of lines one behind the other each is a stream of its own.
 constexpr int64_t kAlternatingLines = 64, kSeparateLines = 8;
@@ -39,7 +39,7 @@ class ScanKernel final : public RangeKernel {
  public:
   ScanKernel(const Node& node, int most_blocks)
       : RangeKernel(node, {lines_of(node), blocks_worth(node.type().shape.num_elements(),
-                                                        kElementsWorthABlock, most_blocks)}),
+                                                        kScannedElementsWorthABlock, most_blocks)}),
         dtype_(node.type().dtype),
         options_(node.as<ScanAttributes>()),
         count_(node.type().shape[static_cast<size_t>(options_.axis)]),
@@ -105,11 +105,11 @@ std::unique_ptr<RangeKernel> make_scan(const Node& node, int most_blocks) {
   return std::make_unique<ScanKernel<Step>>(node, most_blocks);
 }
 
-constexpr SharedKernel kKernels[] = {made_in_ranges<make_scan<Sum>>("cumsum"),
-                                     made_in_ranges<make_scan<Product>>("cumprod")};
+constexpr SharedKernel kScanKernels[] = {made_in_ranges<make_scan<Sum>>("cumsum"),
+                                         made_in_ranges<make_scan<Product>>("cumprod")};
 
 }  // namespace
 
-std::span<const SharedKernel> scan_kernels() { return kKernels; }
+std::span<const SharedKernel> scan_kernels() { return kScanKernels; }
 
 }  // namespace keel

@@ -9,7 +9,7 @@
 namespace keel {
 namespace {
 
-constexpr int64_t kElementsWorthABlock = 8192;
+constexpr int64_t kSortedElementsWorthABlock = 8192;
 
 // sort and top_k: the indices of a line are ordered in the scratch. That the index decides between
 // equal elements makes the order stable and the result of a sort that needs no memory of its own
@@ -17,8 +17,9 @@ constexpr int64_t kElementsWorthABlock = 8192;
 class SortKernel final : public RangeKernel {
  public:
   SortKernel(const Node& node, int64_t axis, bool descending, int most_blocks)
-      : RangeKernel(node, {lines_of(node, axis), blocks_worth(node.input(0).shape().num_elements(),
-                                                              kElementsWorthABlock, most_blocks)}),
+      : RangeKernel(node,
+                    {lines_of(node, axis), blocks_worth(node.input(0).shape().num_elements(),
+                                                        kSortedElementsWorthABlock, most_blocks)}),
         dtype_(node.input(0).dtype()),
         descending_(descending),
         count_(node.input(0).shape()[static_cast<size_t>(axis)]),
@@ -87,11 +88,11 @@ std::unique_ptr<RangeKernel> make_top_k(const Node& node, int most_blocks) {
   return std::make_unique<SortKernel>(node, axis, /*descending=*/true, most_blocks);
 }
 
-constexpr SharedKernel kKernels[] = {made_in_ranges<make_sort>("sort"),
-                                     made_in_ranges<make_top_k>("top_k")};
+constexpr SharedKernel kSortKernels[] = {made_in_ranges<make_sort>("sort"),
+                                         made_in_ranges<make_top_k>("top_k")};
 
 }  // namespace
 
-std::span<const SharedKernel> sort_kernels() { return kKernels; }
+std::span<const SharedKernel> sort_kernels() { return kSortKernels; }
 
 }  // namespace keel

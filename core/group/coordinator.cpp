@@ -42,32 +42,32 @@ std::string first_of(const std::vector<std::string>& texts, const std::string& s
   return joined;
 }
 
-// Holds what ranks say of where they are, once one of them has waited in vain.
-struct Inquiry {
-  struct Answer {
-    std::string at;
-    int64_t collective = 0;
-  };
-  std::string what;         // the rank that asked was told by its engine
-  bool connecting = false;  // so that the ranks cannot wait for one another in a collective yet
-  Deadline deadline;
-  std::map<int, Answer> answers;
-};
-
-struct Connection {
-  Connection(Descriptor socket, std::chrono::milliseconds patience, int its_rank)
-      : channel(std::move(socket), patience), rank(its_rank) {}
-  Channel channel;
-  int rank;  // -1: it has not said yet
-  bool joined = false;
-  bool left = false;        // it sends and takes nothing any more
-  bool said_leave = false;  // and has said so itself
-  Deadline deadline = steady_clock::now() + kPatienceWithStrangers;
-};
-
 }  // namespace
 
 class Coordinator::Table {
+  // Holds what ranks say of where they are, once one of them has waited in vain.
+  struct Inquiry {
+    struct Answer {
+      std::string at;
+      int64_t collective = 0;
+    };
+    std::string what;         // the rank that asked was told by its engine
+    bool connecting = false;  // so that the ranks cannot wait for one another in a collective yet
+    Deadline deadline;
+    std::map<int, Answer> answers;
+  };
+
+  struct Connection {
+    Connection(Descriptor socket, std::chrono::milliseconds patience, int its_rank)
+        : channel(std::move(socket), patience), rank(its_rank) {}
+    Channel channel;
+    int rank;  // -1: it has not said yet
+    bool joined = false;
+    bool left = false;        // it sends and takes nothing any more
+    bool said_leave = false;  // and has said so itself
+    Deadline deadline = steady_clock::now() + kPatienceWithStrangers;
+  };
+
  public:
   Table(const CoordinatorOptions& options, Descriptor listening, const std::vector<int>& sockets)
       : options_(options),

@@ -13,11 +13,11 @@ namespace {
 using std::chrono::steady_clock;
 
 // A rank that waits looks so often whether it was shut.
-constexpr std::chrono::milliseconds kGlance{20};
+constexpr std::chrono::milliseconds kShutGlance{20};
 // Ranks are rarely further apart than this where each has a core of its own.
 constexpr std::chrono::microseconds kSpin{50};
 // The sums of a block, and what a level of the tree needs beside them, stay in the first cache.
-constexpr size_t kBlockElements = 1024;
+constexpr size_t kSharedBlockElements = 1024;
 // Shares of ranks begin at a cache line of their own.
 constexpr size_t kShareUnit = 64 / sizeof(float);
 constexpr size_t kMostLevels = 16;
@@ -53,7 +53,7 @@ class BlockSum {
 
   const std::vector<SharedMemory>& ranks_;
   const size_t first_, count_;
-  std::array<std::array<float, kBlockElements>, kMostLevels> sums_;
+  std::array<std::array<float, kSharedBlockElements>, kMostLevels> sums_;
 };
 
 }  // namespace
@@ -116,7 +116,7 @@ void SharedSum::wait_for(int other, uint32_t step) const {
     if (static_cast<int32_t>(seen - step) >= 0) return;
     if (shut_.load()) throw Error("the sums of this rank have ended");
     if (limit.over()) fail_silent(other, "sends", patience_);
-    if (!steps.wait_while(seen, kGlance, spin)) spin = WaitWord::kSpin;
+    if (!steps.wait_while(seen, kShutGlance, spin)) spin = WaitWord::kSpin;
   }
 }
 
@@ -124,8 +124,9 @@ void SharedSum::sum_share(const Values& values) const {
   const size_t ranks = lines_.size(), own = static_cast<size_t>(rank_);
   const size_t units = (values.count + kShareUnit - 1) / kShareUnit;
   const size_t end = std::min(values.count, units * (own + 1) / ranks * kShareUnit);
-  for (size_t first = units * own / ranks * kShareUnit; first < end; first += kBlockElements) {
-    const size_t count = std::min(kBlockElements, end - first);
+  for (size_t first = units * own / ranks * kShareUnit; first < end;
+       first += kSharedBlockElements) {
+    const size_t count = std::min(kSharedBlockElements, end - first);
     BlockSum block(values.memory, first, count);
     const float* sums = block.run();
     for (const SharedMemory& memory : values.memory) {

@@ -16,9 +16,9 @@ namespace keel {
 namespace {
 
 // A rank that waits looks so often at the time.
-constexpr std::chrono::milliseconds kGlance{20};
+constexpr std::chrono::milliseconds kTimeGlance{20};
 // A block stays in the caches while it is summed.
-constexpr size_t kBlockElements = (size_t{256} << 10) / sizeof(float);
+constexpr size_t kSocketBlockElements = (size_t{256} << 10) / sizeof(float);
 // Blocks of up to so many elements travel whole in each round: that takes more bytes, but half as
 // many rounds as to sum them by halves and gather those. Between two ranks it takes no more bytes.
 constexpr size_t kWholeElements = (size_t{32} << 10) / sizeof(float);
@@ -66,7 +66,7 @@ SocketSum::SocketSum(int rank, std::vector<int> sockets, std::chrono::millisecon
       tree_size_(static_cast<int>(std::bit_floor(sockets.size()))),
       sockets_(std::move(sockets)),
       patience_(patience),
-      received_(kBlockElements) {
+      received_(kSocketBlockElements) {
   for (int other = 0; other < size_; ++other) {
     if (other != rank_) limit_waits(sockets_[static_cast<size_t>(other)], SO_RCVTIMEO, patience);
   }
@@ -77,7 +77,7 @@ uint8_t SocketSum::run(const SumPlace& place, float* values, size_t count, uint8
   size_t from = 0;
   // The vote travels with the first block, which may be empty.
   do {
-    const size_t length = std::min(kBlockElements, count - from);
+    const size_t length = std::min(kSocketBlockElements, count - from);
     sum_block(head, values + from, length);
     from += length;
     ++head.block;
@@ -213,7 +213,7 @@ void SocketSum::wait(int other, const Transfer& out, const Transfer& in) const {
   const auto events = static_cast<short>((out.done() ? 0 : POLLOUT) | (in.done() ? 0 : POLLIN));
   WaitLimit limit(patience_);
   while (!wait_for(sockets_[static_cast<size_t>(other)], events,
-                   std::chrono::steady_clock::now() + kGlance)) {
+                   std::chrono::steady_clock::now() + kTimeGlance)) {
     if (limit.over()) fail_silent(other, in.done() ? "takes" : "sends", patience_);
   }
 }

@@ -6,13 +6,13 @@
 
 #include "keel/core/base/checked.h"
 #include "keel/core/base/wait_word.h"
+#include "keel/core/queue/cache_line.h"
 
 namespace keel {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kCacheLine = 64;
 constexpr int64_t kDefaultDepth = 128;
 constexpr int64_t kDefaultDepthBytes = int64_t{2} << 30;
 // A sleeping producer is woken when at least depth / kSlotsPerWake slots are free, or when the
@@ -25,8 +25,6 @@ int64_t ns_since(Clock::time_point begin) {
 
 // This is how often a host that waits for an element looks at its stop flag.
 constexpr std::chrono::nanoseconds kHostLooksAgain = std::chrono::milliseconds(5);
-
-enum class Token : int { kNone, kEnd, kFailure };
 
 }  // namespace
 
@@ -51,6 +49,8 @@ int64_t device_memory_bytes(const Device& device) {
 }  // namespace
 
 struct DeviceQueue::State {
+  enum class Token : int { kNone, kEnd, kFailure };
+
   // Checks the options and allocates the slots. Throws Error.
   void prepare();
   // Throws Error if so many slots cannot fit into the memory that there is.
@@ -228,7 +228,7 @@ DeviceQueue::Slot* DeviceQueue::reserve(const std::atomic<bool>* stop) {
     return s.closed.load(std::memory_order_acquire) ||
            (stop != nullptr && stop->load(std::memory_order_acquire));
   };
-  if (s.token.load(std::memory_order_relaxed) != Token::kNone) {
+  if (s.token.load(std::memory_order_relaxed) != State::Token::kNone) {
     throw Error({.op = "queue '" + s.options.name + "'",
                  .message = "reserve after the end of data or a failure"});
   }
@@ -256,7 +256,7 @@ DeviceQueue::Slot* DeviceQueue::reserve(const std::atomic<bool>* stop) {
 void DeviceQueue::commit(const Cursor& cursor) {
   State& s = *state_;
   const int64_t number = s.enqueued.load(std::memory_order_relaxed);
-  if (!s.reserved || s.token.load(std::memory_order_relaxed) != Token::kNone) {
+  if (!s.reserved || s.token.load(std::memory_order_relaxed) != State::Token::kNone) {
     throw Error(
         {.op = "queue '" + s.options.name + "'", .message = "commit without a reserved slot"});
   }
@@ -285,14 +285,15 @@ void DeviceQueue::State::publish_token(Token kind) noexcept {
 
 void DeviceQueue::finish() {
   State& s = *state_;
-  if (s.token.load(std::memory_order_relaxed) == Token::kNone) s.publish_token(Token::kEnd);
+  if (s.token.load(std::memory_order_relaxed) == State::Token::kNone)
+    s.publish_token(State::Token::kEnd);
 }
 
 void DeviceQueue::fail(const Error& error) {
   State& s = *state_;
-  if (s.token.load(std::memory_order_relaxed) != Token::kNone) return;
+  if (s.token.load(std::memory_order_relaxed) != State::Token::kNone) return;
   s.failure = error;
-  s.publish_token(Token::kFailure);
+  s.publish_token(State::Token::kFailure);
 }
 
 bool DeviceQueue::State::take(std::span<void*> fields, Cursor* cursor, bool on_host) {
@@ -350,11 +351,11 @@ DequeueStatus DeviceQueue::take(std::span<void*> fields, Cursor* cursor,
   while (true) {
     const uint32_t seen = s.consumer_word.load();
     // Read before the elements: what was committed before the token or the closing still counts.
-    const Token token = s.token.load(std::memory_order_acquire);
+    const State::Token token = s.token.load(std::memory_order_acquire);
     const bool closed = s.closed.load(std::memory_order_acquire);
     if (s.take(fields, cursor, on_host)) return done(DequeueStatus::kElement);
-    if (token == Token::kEnd) return done(DequeueStatus::kEndOfData);
-    if (token == Token::kFailure) return done(DequeueStatus::kFailed);
+    if (token == State::Token::kEnd) return done(DequeueStatus::kEndOfData);
+    if (token == State::Token::kFailure) return done(DequeueStatus::kFailed);
     if (closed) return done(DequeueStatus::kClosed);
     if ((stop != nullptr && stop->load(std::memory_order_acquire)) ||
         (agreement != nullptr && agreement->broken()))
@@ -412,7 +413,7 @@ void DeviceQueue::wake() {
 
 Error DeviceQueue::failure() const {
   const State& s = *state_;
-  if (s.token.load(std::memory_order_acquire) != Token::kFailure) {
+  if (s.token.load(std::memory_order_acquire) != State::Token::kFailure) {
     return Error({.op = "queue '" + s.options.name + "'", .message = "no failure"});
   }
   return *s.failure;

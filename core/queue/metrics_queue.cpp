@@ -10,39 +10,37 @@
 #include "keel/core/base/checked.h"
 #include "keel/core/base/wait_word.h"
 #include "keel/core/device/float_status.h"
+#include "keel/core/queue/cache_line.h"
 #include "keel/core/tensor/convert.h"
 
 namespace keel {
 namespace {
-
-constexpr size_t kCacheLine = 64;
 
 // A host that sleeps is woken for several rows at a time, since each wake takes a core from whoever
 // computes; it looks for fewer rows by itself now and then, so that slow steps are seen promptly.
 constexpr int64_t kRowsPerWake = 64;
 constexpr std::chrono::milliseconds kLookAgain{2};
 
-struct Cell {
-  alignas(8) unsigned char bytes[8] = {};
-};
-
-double as_double(DType dtype, const Cell& cell) {
-  return visit_dtype(dtype, [&]<class T>() {
-    T value{};
-    std::memcpy(&value, cell.bytes, sizeof(T));
-    const auto number = convert_element<double>(value);
-    return std::isnan(number) ? std::numeric_limits<double>::quiet_NaN() : number;
-  });
-}
-
-// Returns whether the cell holds a number of its dtype that is neither infinite nor NaN.
-bool is_finite(DType dtype, const Cell& cell) {
-  return !is_float(dtype) || std::isfinite(as_double(dtype, cell));
-}
-
 }  // namespace
 
 struct MetricsQueue::State {
+  struct Cell {
+    double as_double(DType dtype) const {
+      return visit_dtype(dtype, [&]<class T>() {
+        T value{};
+        std::memcpy(&value, bytes, sizeof(T));
+        const auto number = convert_element<double>(value);
+        return std::isnan(number) ? std::numeric_limits<double>::quiet_NaN() : number;
+      });
+    }
+    // Returns whether it holds a number of its dtype that is neither infinite nor NaN.
+    bool is_finite(DType dtype) const {
+      return !is_float(dtype) || std::isfinite(as_double(dtype));
+    }
+
+    alignas(8) unsigned char bytes[8] = {};
+  };
+
   bool wait_for_room(int64_t number, const std::atomic<bool>* stop);
 
   std::vector<DType> columns;
@@ -126,10 +124,10 @@ std::optional<uint32_t> MetricsQueue::push(int64_t step, uint32_t float_status,
   if (!s.wait_for_room(number, stop)) return std::nullopt;
   const auto row = static_cast<size_t>(number % s.capacity);
   s.steps[row] = step;
-  Cell* cell = s.cells.data() + row * s.columns.size();
+  State::Cell* cell = s.cells.data() + row * s.columns.size();
   for (size_t i = 0; i < values.size(); ++i, ++cell) {
     std::memcpy(cell->bytes, values[i], size_of(s.columns[i]));
-    if (!is_finite(s.columns[i], *cell)) float_status |= kFloatStatusNotFinite;
+    if (!cell->is_finite(s.columns[i])) float_status |= kFloatStatusNotFinite;
   }
   s.statuses[row] = float_status;
   s.pushed.store(number + 1, std::memory_order_release);
@@ -175,8 +173,8 @@ MetricsQueue::PopStatus MetricsQueue::pop(Row& to, std::chrono::microseconds tim
   const auto row = static_cast<size_t>(number % s.capacity);
   to.step = s.steps[row];
   to.float_status = s.statuses[row];
-  const Cell* cell = s.cells.data() + row * s.columns.size();
-  for (size_t i = 0; i < values.size(); ++i, ++cell) values[i] = as_double(s.columns[i], *cell);
+  const State::Cell* cell = s.cells.data() + row * s.columns.size();
+  for (size_t i = 0; i < values.size(); ++i, ++cell) values[i] = cell->as_double(s.columns[i]);
   s.popped.store(number + 1, std::memory_order_release);
   s.device_word.bump();
   return PopStatus::kRow;

@@ -13,16 +13,16 @@
 namespace keel {
 namespace {
 
-constexpr int64_t kClasses = 10, kSide = 32, kChannels = 3;
-constexpr size_t kPlane = kSide * kSide;
-constexpr size_t kPixels = kPlane * kChannels;
-constexpr size_t kRecord = 1 + kPixels;
+constexpr int64_t kCifarClasses = 10, kCifarSide = 32, kChannels = 3;
+constexpr size_t kPlane = kCifarSide * kCifarSide;
+constexpr size_t kCifarPixels = kPlane * kChannels;
+constexpr size_t kRecord = 1 + kCifarPixels;
 constexpr int kBatches = 5;
 constexpr const char* kTest = "test_batch.bin";
 
 std::string batch_name(int batch) { return "data_batch_" + std::to_string(batch) + ".bin"; }
 
-using Record = std::array<uint8_t, kRecord>;
+using CifarRecord = std::array<uint8_t, kRecord>;
 
 // Counts bytes of decompressed records over all files: how many there may be, and how many were
 // read.
@@ -35,7 +35,7 @@ struct Budget {
 template <class Use>
 void for_each_record(const std::string& path, Budget& budget, Use use) {
   ByteSource source(path);
-  Record record{};
+  CifarRecord record{};
   for (int64_t number = 0; !source.ended(); ++number) {
     budget.taken += kRecord;
     if (budget.taken > budget.bytes) {
@@ -44,9 +44,10 @@ void for_each_record(const std::string& path, Budget& budget, Use use) {
                          source.offset(), raise_read_limit());
     }
     source.read(record.data(), kRecord, "record " + std::to_string(number));
-    if (record[0] >= kClasses) {
+    if (record[0] >= kCifarClasses) {
       throw source.error("record " + std::to_string(number) + ": expected a class from 0 to " +
-                             std::to_string(kClasses - 1) + ", got " + std::to_string(record[0]),
+                             std::to_string(kCifarClasses - 1) + ", got " +
+                             std::to_string(record[0]),
                          source.offset() - kRecord);
     }
     use(record);
@@ -59,22 +60,22 @@ void for_each_record(const std::string& path, Budget& budget, Use use) {
 int64_t count_records(const std::vector<std::string>& paths, Budget& budget) {
   int64_t count = 0;
   for (const std::string& path : paths)
-    for_each_record(path, budget, [&](const Record&) { ++count; });
+    for_each_record(path, budget, [&](const CifarRecord&) { ++count; });
   return count;
 }
 
 // The planes of colours are woven into pixels.
 LabelledImages read_records(const std::vector<std::string>& paths, int64_t count) {
-  Tensor images = tensor_filled_later(u8, {count, static_cast<int64_t>(kPixels)});
+  Tensor images = tensor_filled_later(u8, {count, static_cast<int64_t>(kCifarPixels)});
   Tensor labels(u8, {count});
   const std::span<uint8_t> classes = labels.data<uint8_t>();
   auto* pixels = static_cast<uint8_t*>(images.raw());
   Budget known{static_cast<uint64_t>(count) * kRecord};
   size_t at = 0;
   for (const std::string& path : paths) {
-    for_each_record(path, known, [&](const Record& record) {
+    for_each_record(path, known, [&](const CifarRecord& record) {
       classes[at] = record[0];
-      uint8_t* image = pixels + at * kPixels;
+      uint8_t* image = pixels + at * kCifarPixels;
       for (size_t c = 0; c < kChannels; ++c) {
         for (size_t i = 0; i < kPlane; ++i) image[i * kChannels + c] = record[1 + c * kPlane + i];
       }
@@ -85,18 +86,18 @@ LabelledImages read_records(const std::vector<std::string>& paths, int64_t count
     throw Error({.op = paths.back(), .message = "the files changed while they were read"});
   return {.images = std::move(images),
           .labels = std::move(labels),
-          .height = kSide,
-          .width = kSide,
+          .height = kCifarSide,
+          .width = kCifarSide,
           .channels = kChannels,
-          .classes = kClasses};
+          .classes = kCifarClasses};
 }
 
-struct Files {
+struct CifarFiles {
   std::vector<std::string> batches, tests;
   bool recognised = false;  // by what is in them, whatever their names
 };
 
-std::vector<std::string> named_files(const std::string& folder) {
+std::vector<std::string> named_cifar_files(const std::string& folder) {
   std::vector<std::string> names;
   for (int batch = 1; batch <= kBatches; ++batch) names.push_back(batch_name(batch));
   names.emplace_back(kTest);
@@ -107,18 +108,18 @@ std::vector<std::string> named_files(const std::string& folder) {
 bool holds_records(const std::string& path) {
   try {
     ByteSource source(path);
-    uint8_t first = kClasses;
+    uint8_t first = kCifarClasses;
     if (source.file_bytes() % kRecord != 0) return false;
     source.read(&first, 1, "the first class");
-    return first < kClasses && source.content_limit() == source.file_bytes();
+    return first < kCifarClasses && source.content_limit() == source.file_bytes();
   } catch (const Error&) {
     return false;
   }
 }
 
 // The files by what is in them; nothing unless there are some for training and some for the test.
-std::optional<Files> recognised_files(const std::string& folder) {
-  Files files;
+std::optional<CifarFiles> recognised_cifar_files(const std::string& folder) {
+  CifarFiles files;
   for (const std::string& path : few_files_in(folder)) {
     if (!holds_records(path)) continue;
     const bool test =
@@ -130,11 +131,11 @@ std::optional<Files> recognised_files(const std::string& folder) {
   return files;
 }
 
-Files files_in(const std::string& folder) {
-  if (!any_exists(named_files(folder))) {
-    if (auto files = recognised_files(folder)) return *files;
+CifarFiles cifar_files_in(const std::string& folder) {
+  if (!any_exists(named_cifar_files(folder))) {
+    if (auto files = recognised_cifar_files(folder)) return *files;
   }
-  Files files;
+  CifarFiles files;
   for (int batch = kBatches; batch >= 1; --batch) {
     const auto path = find_in_folder(folder, batch_name(batch));
     if (path) files.batches.insert(files.batches.begin(), *path);
@@ -147,7 +148,7 @@ Files files_in(const std::string& folder) {
   return files;
 }
 
-std::string files_for_training(const Files& files) {
+std::string files_for_training(const CifarFiles& files) {
   const std::string count = std::to_string(files.batches.size());
   return files.recognised ? count + " recognised by content for training"
                           : count + " of " + std::to_string(kBatches) + " training batches";
@@ -158,7 +159,7 @@ std::string files_for_training(const Files& files) {
 bool holds_cifar10(const std::string& folder) { return any_exists(cifar10_files(folder)); }
 
 LabelledSplits load_cifar10(const std::string& folder, int64_t max_bytes) {
-  const Files files = files_in(folder);
+  const CifarFiles files = cifar_files_in(folder);
   uint64_t file_bytes = 0;
   for (const auto* paths : {&files.batches, &files.tests})
     for (const std::string& path : *paths) file_bytes += ByteSource(path).file_bytes();
@@ -171,8 +172,8 @@ LabelledSplits load_cifar10(const std::string& folder, int64_t max_bytes) {
 }
 
 std::vector<std::string> cifar10_files(const std::string& folder) {
-  std::vector<std::string> paths = named_files(folder);
-  if (const auto files = any_exists(paths) ? std::nullopt : recognised_files(folder)) {
+  std::vector<std::string> paths = named_cifar_files(folder);
+  if (const auto files = any_exists(paths) ? std::nullopt : recognised_cifar_files(folder)) {
     for (const auto* found : {&files->batches, &files->tests})
       paths.insert(paths.end(), found->begin(), found->end());
   }

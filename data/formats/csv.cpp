@@ -60,7 +60,7 @@ class FileBytes {
 };
 
 // The cells of one record, one behind another.
-class Record {
+class CsvRecord {
  public:
   size_t size() const { return ends_.size(); }
   std::string_view operator[](size_t cell) const {
@@ -107,7 +107,7 @@ class CsvScanner {
   }
 
   // The next record; false at the end. Empty lines are passed over.
-  bool next(Record& record) {
+  bool next(CsvRecord& record) {
     const auto pass_over = [&] { bytes_.take(); };
     while (!bytes_.ended() && at_line_end()) end_line(pass_over);
     if (bytes_.ended()) return false;
@@ -143,10 +143,10 @@ class CsvScanner {
     if (may_be_two && !bytes_.ended() && bytes_.peek() == '\n') take();
     ++line_;
   }
-  void plain(Record& record) {
+  void plain(CsvRecord& record) {
     while (!bytes_.ended() && bytes_.peek() != separator_ && !at_line_end()) add(record);
   }
-  void quoted(Record& record) {
+  void quoted(CsvRecord& record) {
     bytes_.take();
     while (!bytes_.ended()) {
       if (at_line_end()) {
@@ -168,7 +168,7 @@ class CsvScanner {
     }
     throw error("a quote is not closed");
   }
-  void add(Record& record) {
+  void add(CsvRecord& record) {
     if (record.add(bytes_.take())) return;
     throw error("a field of more than " + std::to_string(kMostOfCell) +
                 " bytes, or a record of more than " + std::to_string(kMostOfRecord));
@@ -290,7 +290,7 @@ struct Column {
     tensor = tensor_filled_later(field.dtype, shape(rows));
     next = static_cast<std::byte*>(tensor.raw());
   }
-  void append(const Record& cells, const std::vector<std::string>& names,
+  void append(const CsvRecord& cells, const std::vector<std::string>& names,
               const CsvScanner& scanner) {
     visit_dtype(field.dtype, [&]<class T>() {
       for (const size_t place : places) {
@@ -312,7 +312,7 @@ struct Column {
 };
 
 // Names the columns by the first record, which `cells` then hold.
-std::vector<std::string> read_names(CsvScanner& scanner, Record& cells, const std::string& path,
+std::vector<std::string> read_names(CsvScanner& scanner, CsvRecord& cells, const std::string& path,
                                     const CsvOptions& options) {
   if (!scanner.next(cells)) throw Error({.op = path, .message = "the file is empty"});
   std::vector<std::string> names;
@@ -376,7 +376,7 @@ std::vector<Column> assign_columns(const std::vector<CsvField>& fields,
 // How many records there are, up to one that cannot be read: reading it again says what is wrong.
 int64_t count_records(const InputFile& file, const CsvOptions& options) {
   CsvScanner scanner(file, options.separator);
-  Record cells;
+  CsvRecord cells;
   int64_t count = 0;
   try {
     while (scanner.next(cells)) ++count;
@@ -408,14 +408,14 @@ void allocate(std::vector<Column>& columns, int64_t rows, const InputFile& file,
 std::vector<std::string> csv_columns(const std::string& path, const CsvOptions& options) {
   const InputFile file(path);
   CsvScanner scanner(file, options.separator);
-  Record cells;
+  CsvRecord cells;
   return read_names(scanner, cells, path, options);
 }
 
 int64_t line_of_record(const std::string& path, int64_t record) {
   const InputFile file(path);
   CsvScanner scanner(file, CsvOptions().separator);
-  Record cells;
+  CsvRecord cells;
   while (record >= 0 && scanner.next(cells)) --record;
   return scanner.line();
 }
@@ -428,7 +428,7 @@ CsvTable read_csv_table(const std::string& path, const std::vector<CsvField>& fi
     throw Error({.op = path, .argument = "fields", .expected = "at least one", .got = "none"});
   const InputFile file(path);
   CsvScanner scanner(file, options.separator);
-  Record cells;
+  CsvRecord cells;
   const std::vector<std::string> names = read_names(scanner, cells, path, options);
   bool there = !options.header || scanner.next(cells);
   std::vector<Column> columns = assign_columns(fields, names, words, path);

@@ -12,9 +12,9 @@
 namespace keel {
 namespace {
 
-constexpr int kSide = 28;
-constexpr int kPixels = kSide * kSide;
-constexpr int kClasses = 10;
+constexpr int kDrawnSide = 28;
+constexpr int kDrawnPixels = kDrawnSide * kDrawnSide;
+constexpr int kDrawnClasses = 10;
 constexpr int64_t kMaxCount = int64_t{1} << 24;
 constexpr int64_t kChunk = 256;  // images drawn by one parallel chunk
 
@@ -36,7 +36,7 @@ constexpr Stroke line(Point from, Point to) {
 }
 
 const std::vector<Stroke>& strokes_of(int digit) {
-  static const std::array<std::vector<Stroke>, kClasses> kStrokes = {{
+  static const std::array<std::vector<Stroke>, kDrawnClasses> kStrokes = {{
       {{{.50f, .05f}, {.84f, .05f}, {.84f, .50f}},
        {{.84f, .50f}, {.84f, .95f}, {.50f, .95f}},
        {{.50f, .95f}, {.16f, .95f}, {.16f, .50f}},
@@ -114,8 +114,8 @@ class Placement {
     xy_ = (cosine * shear - sine) * height;
     yx_ = sine * width;
     yy_ = (sine * shear + cosine) * height;
-    x_ = kSide / 2.0f - 0.5f + draws.around_zero(3.2f);
-    y_ = kSide / 2.0f - 0.5f + draws.around_zero(3.2f);
+    x_ = kDrawnSide / 2.0f - 0.5f + draws.around_zero(3.2f);
+    y_ = kDrawnSide / 2.0f - 0.5f + draws.around_zero(3.2f);
   }
   Point operator()(Point p) const {
     const float u = p.x - 0.5f;
@@ -127,9 +127,9 @@ class Placement {
   float xx_ = 0, xy_ = 0, yx_ = 0, yy_ = 0, x_ = 0, y_ = 0;
 };
 
-using Canvas = std::array<float, kPixels>;  // ink in [0, 1]
+using Canvas = std::array<float, kDrawnPixels>;  // ink in [0, 1]
 
-int clamped(float pixel) { return std::clamp(static_cast<int>(pixel), 0, kSide - 1); }
+int clamped(float pixel) { return std::clamp(static_cast<int>(pixel), 0, kDrawnSide - 1); }
 
 // Ink within `radius` of the segment a-b, with an edge one pixel soft.
 void draw_segment(Canvas& canvas, Point a, Point b, float radius) {
@@ -150,7 +150,7 @@ void draw_segment(Canvas& canvas, Point a, Point b, float radius) {
       const float ey = py - along * dy;
       const float distance2 = ex * ex + ey * ey;
       if (distance2 >= reach * reach) continue;
-      float& ink = canvas[static_cast<size_t>(y) * kSide + static_cast<size_t>(x)];
+      float& ink = canvas[static_cast<size_t>(y) * kDrawnSide + static_cast<size_t>(x)];
       ink = std::max(ink, std::min(1.0f, reach - std::sqrt(distance2)));
     }
   }
@@ -209,7 +209,7 @@ void draw_mark(Canvas& canvas, Draws& draws) {
 void write_pixels(const Canvas& canvas, Draws& draws, uint8_t* out) {
   const float strength = draws.between(150, 255);
   const float noise = draws.between(8, 44);
-  for (size_t i = 0; i < kPixels; i += 4) {
+  for (size_t i = 0; i < kDrawnPixels; i += 4) {
     const uint32_t bits = draws.bits();
     for (size_t j = 0; j < 4; ++j) {
       const float grain = static_cast<float>((bits >> (8 * j)) & 0xffu) / 255.0f - 0.5f;
@@ -222,7 +222,7 @@ void write_pixels(const Canvas& canvas, Draws& draws, uint8_t* out) {
 uint8_t draw_item(uint64_t key, uint8_t* pixels) {
   Draws draws(key);
   Canvas canvas{};
-  const auto digit = static_cast<int>(draws.bits() % kClasses);
+  const auto digit = static_cast<int>(draws.bits() % kDrawnClasses);
   draw_digit(canvas, digit, draws);
   draw_mark(canvas, draws);
   write_pixels(canvas, draws, pixels);
@@ -230,17 +230,21 @@ uint8_t draw_item(uint64_t key, uint8_t* pixels) {
 }
 
 LabelledImages draw_set(uint64_t key, int64_t count) {
-  Tensor images(u8, {count, kPixels});
+  Tensor images(u8, {count, kDrawnPixels});
   Tensor labels(u8, {count});
   uint8_t* const pixels = images.data<uint8_t>().data();
   uint8_t* const classes = labels.data<uint8_t>().data();
   parallel_for(static_cast<int>((count + kChunk - 1) / kChunk), [&](int chunk) {
     const int64_t begin = chunk * kChunk;
     for (int64_t i = begin; i < std::min(count, begin + kChunk); ++i) {
-      classes[i] = draw_item(fold_key(key, static_cast<uint64_t>(i)), pixels + i * kPixels);
+      classes[i] = draw_item(fold_key(key, static_cast<uint64_t>(i)), pixels + i * kDrawnPixels);
     }
   });
-  return {.images = images, .labels = labels, .height = kSide, .width = kSide, .classes = kClasses};
+  return {.images = images,
+          .labels = labels,
+          .height = kDrawnSide,
+          .width = kDrawnSide,
+          .classes = kDrawnClasses};
 }
 
 void check_count(int64_t count, const char* argument) {

@@ -16,24 +16,24 @@
 namespace keel {
 namespace {
 
-constexpr int64_t kClasses = 10;
+constexpr int64_t kMnistClasses = 10;
 constexpr const char* kTrainImages = "train-images-idx3-ubyte";
 constexpr const char* kTrainLabels = "train-labels-idx1-ubyte";
 constexpr const char* kTestImages = "t10k-images-idx3-ubyte";
 constexpr const char* kTestLabels = "t10k-labels-idx1-ubyte";
 
 // The four files of a set.
-struct Files {
+struct MnistFiles {
   std::string train_images, train_labels, test_images, test_labels;
 };
 
-std::vector<std::string> named_files(const std::string& folder) {
+std::vector<std::string> named_mnist_files(const std::string& folder) {
   return paths_in_folder(folder, {kTrainImages, kTrainLabels, kTestImages, kTestLabels});
 }
 
 // The files by what is in them; nothing unless there are two of images and two with as many labels,
 // whose numbers say which are the larger.
-std::optional<Files> recognised_files(const std::string& folder) {
+std::optional<MnistFiles> recognised_mnist_files(const std::string& folder) {
   struct Found {
     std::string path;
     int64_t count;
@@ -53,7 +53,7 @@ std::optional<Files> recognised_files(const std::string& folder) {
   for (size_t i = 0; i < 2; ++i) {
     if (images[i].count != labels[i].count) return std::nullopt;
   }
-  return Files{images[0].path, labels[0].path, images[1].path, labels[1].path};
+  return MnistFiles{images[0].path, labels[0].path, images[1].path, labels[1].path};
 }
 
 std::string file_in(const std::string& folder, const std::string& name) {
@@ -62,15 +62,15 @@ std::string file_in(const std::string& folder, const std::string& name) {
   return *path;
 }
 
-Files files_in(const std::string& folder) {
+MnistFiles mnist_files_in(const std::string& folder) {
   std::error_code failure;
   if (!std::filesystem::is_directory(folder, failure)) {
     throw Error({.op = folder,
                  .message = failure ? failure.message() : "is not a folder",
                  .fix = "give the folder that holds the four MNIST files"});
   }
-  if (!any_exists(named_files(folder))) {
-    if (const auto files = recognised_files(folder)) return *files;
+  if (!any_exists(named_mnist_files(folder))) {
+    if (const auto files = recognised_mnist_files(folder)) return *files;
   }
   return {file_in(folder, kTrainImages), file_in(folder, kTrainLabels),
           file_in(folder, kTestImages), file_in(folder, kTestLabels)};
@@ -89,13 +89,13 @@ LabelledImages load_part(const std::string& images_path, const std::string& labe
                          int64_t max_bytes) {
   const Tensor labels = read_idx(labels_path, 1, max_bytes);
   const Tensor images = read_idx(images_path, 3, max_bytes);
-  return label_images(images, labels, kClasses, images_path, labels_path);
+  return label_images(images, labels, kMnistClasses, images_path, labels_path);
 }
 
 }  // namespace
 
 LabelledSplits load_mnist(const std::string& folder, int64_t max_bytes) {
-  const Files files = files_in(folder);
+  const MnistFiles files = mnist_files_in(folder);
   LabelledSplits splits;
   // The two parts are decompressed at the same time; an error of the first part comes first.
   std::exception_ptr test_failure;
@@ -136,8 +136,8 @@ LabelledSplits load_mnist(const std::string& folder, int64_t max_bytes) {
 }
 
 std::vector<std::string> mnist_files(const std::string& folder) {
-  std::vector<std::string> paths = named_files(folder);
-  if (const auto files = any_exists(paths) ? std::nullopt : recognised_files(folder)) {
+  std::vector<std::string> paths = named_mnist_files(folder);
+  if (const auto files = any_exists(paths) ? std::nullopt : recognised_mnist_files(folder)) {
     for (const auto* path :
          {&files->train_images, &files->train_labels, &files->test_images, &files->test_labels})
       paths.push_back(*path);

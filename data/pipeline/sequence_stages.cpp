@@ -10,7 +10,7 @@ namespace keel {
 namespace {
 
 // Items that an interleaving reads of one part at a time, where it has that many to give.
-constexpr int64_t kReadAtOnce = 256;
+constexpr int64_t kInterleavedAtOnce = 256;
 
 void check_same_items(const char* op, const std::vector<StagePtr>& parts) {
   for (const StagePtr& part : parts) {
@@ -173,7 +173,7 @@ class InterleavedReader final : public Reader {
       const FieldAddresses to = out.advanced(layout_, done);
       if (part.begin == part.end) {
         if (part.ended) break;
-        const int64_t own = std::min(kReadAtOnce, share_of_turn(left - done, asked - done));
+        const int64_t own = std::min(kInterleavedAtOnce, share_of_turn(left - done, asked - done));
         if (own <= asked - done) return done + part.from->read(asked - done, to);
         if (part.ahead.items() < own) part.ahead = ItemBlock(layout_, own);
         const int64_t got = part.from->read(own, part.ahead.item(0));

@@ -12,7 +12,7 @@ namespace {
 // long and cannot be stopped.
 constexpr int64_t kMaxTable = int64_t{1} << 22;
 // Items that a buffered shuffle reads at a time, where that many are drawn.
-constexpr int64_t kReadAtOnce = 256;
+constexpr int64_t kShuffledAtOnce = 256;
 // Sets the keys of buffered shuffles apart from those of whole passes.
 constexpr uint64_t kBufferedKey = 0x62756666;
 
@@ -99,7 +99,7 @@ class BufferedShuffleReader final : public Reader {
     if (!filled_) fill();
     int64_t done = 0;
     while (done < count && held_ > 0) {
-      const int64_t part = std::min({count - done, kReadAtOnce, buffer_.most()});
+      const int64_t part = std::min({count - done, kShuffledAtOnce, buffer_.most()});
       const int64_t fresh = read_fresh(part);
       for (int64_t i = 0; i < part && held_ > 0; ++i, ++done) {
         const uint64_t word = random_bits(key_, drawn_++);

@@ -34,7 +34,7 @@ Fetched fetched(const keel_examples::Classifier& classifier, const keel::Values&
   return result;
 }
 
-void require_ending(const std::string& out) {
+void require_onnx_ending(const std::string& out) {
   if (out.ends_with(".onnx")) return;
   throw keel::Error({.op = "--out",
                      .expected = "FILE.onnx",
@@ -47,7 +47,7 @@ int export_model(const InferenceFlags& flags, bool train) {
   keel::require_one_rank(keel::read_job_environment());
   const SavedModel saved = saved_weights(flags.load, flags.model);
   require_distinct({{"--out", flags.out}}, weight_files(flags.load, flags.model, saved));
-  require_ending(flags.out);
+  require_onnx_ending(flags.out);
   require_writable("--out", flags.out);
   const InferenceModel model = inference_model(flags, saved, "keel export");
   const keel::Values states = model.graph->states();

@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kOutput = "logits";
 
-void require_ending(const std::string& out) {
+void require_graph_ending(const std::string& out) {
   if (out.ends_with(".keel") || out.ends_with(".onnx")) return;
   throw keel::Error({.op = "--out",
                      .expected = "FILE.keel or FILE.onnx",
@@ -58,7 +58,7 @@ int64_t count_constants(const keel::Graph& frozen) {
 }
 
 int freeze_model(const InferenceFlags& flags) {
-  require_ending(flags.out);
+  require_graph_ending(flags.out);
   keel::require_one_rank(keel::read_job_environment());
   const SavedModel saved = saved_weights(flags.load, flags.model);
   require_distinct({{"--out", flags.out}}, weight_files(flags.load, flags.model, saved));

@@ -5,16 +5,16 @@
 namespace keel_examples {
 namespace {
 
-constexpr int64_t kWidth = 64, kHeads = 4;
+struct CharTransformer : keel::Module {
+  static constexpr int64_t kWidth = 64, kHeads = 4;
 
-struct Transformer : keel::Module {
   keel::Embedding symbols;
   keel::Value positions;
   keel::TransformerBlock block1, block2;
   keel::LayerNorm norm;
   keel::Dense logits;
 
-  explicit Transformer(const keel::Scope& scope)
+  explicit CharTransformer(const keel::Scope& scope)
       : Module(scope),
         symbols(scope / "symbols", kSymbols, kWidth),
         positions(scope.parameter("positions", keel::trunc_normal({kWindow, kWidth}, 0, 0.02))),
@@ -34,7 +34,7 @@ struct Transformer : keel::Module {
 }  // namespace
 
 CharLm build_charlm(keel::Graph& graph) {
-  const Transformer model{keel::Scope(graph)};
+  const CharTransformer model{keel::Scope(graph)};
   CharLm lm;
   lm.text = graph.input("text", keel::u8, {-1, kWindow + 1});
   const auto seen = lm.text[{keel::_, keel::range(0, kWindow)}];

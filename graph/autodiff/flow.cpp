@@ -12,12 +12,6 @@ using Mask = std::vector<bool>;
 
 bool any(const Mask& mask) { return std::find(mask.begin(), mask.end(), true) != mask.end(); }
 
-Mask mask_of(std::span<const Value> values, const ValueSet& set) {
-  Mask mask;
-  for (const Value& v : values) mask.push_back(set.contains(v));
-  return mask;
-}
-
 // Answers one question about a graph. What the bodies in it say is remembered meanwhile: each turn
 // of a fixpoint and each use of its result asks a body again, which asks those in it as often, so
 // that the time would double with each level.
@@ -27,7 +21,7 @@ class Flow {
   template <class Visit>
   void visit_computed(const Graph& graph, ValueSet& set, const Visit& visit) {
     for (const Node& node : graph.nodes()) {
-      const Mask inputs = mask_of(node.data_inputs(), set);
+      const Mask inputs = mask_of_members(node.data_inputs(), set);
       if (!any(inputs)) continue;
       const Mask outputs = outputs_reached(node, inputs);
       for (size_t i = 0; i < outputs.size(); ++i) {
@@ -94,7 +88,7 @@ class Flow {
     const std::pair key(&body, inputs);
     if (const auto known = reached_.find(key); known != reached_.end()) return known->second;
     const ValueSet set = dependents(body, select_floats(body.inputs(), inputs));
-    return reached_.emplace(key, mask_of(body.outputs(), set)).first->second;
+    return reached_.emplace(key, mask_of_members(body.outputs(), set)).first->second;
   }
 
   // Returns the inputs of a body that the outputs marked are computed from.
@@ -102,7 +96,7 @@ class Flow {
     const std::pair key(&body, outputs);
     if (const auto known = leading_.find(key); known != leading_.end()) return known->second;
     const ValueSet set = sources(body, select_floats(body.outputs(), outputs));
-    return leading_.emplace(key, mask_of(body.inputs(), set)).first->second;
+    return leading_.emplace(key, mask_of_members(body.inputs(), set)).first->second;
   }
 
   // Returns the outputs of a node that change with the inputs marked.
@@ -145,6 +139,13 @@ class Flow {
 };
 
 }  // namespace
+
+std::vector<bool> mask_of_members(std::span<const Value> values, const ValueSet& set,
+                                  size_t first) {
+  std::vector<bool> mask;
+  for (size_t i = first; i < values.size(); ++i) mask.push_back(set.contains(values[i]));
+  return mask;
+}
 
 Values select_floats(const Values& values, const std::vector<bool>& mask) {
   Values selected;

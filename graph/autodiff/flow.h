@@ -4,6 +4,7 @@
 #ifndef KEEL_GRAPH_AUTODIFF_FLOW_H
 #define KEEL_GRAPH_AUTODIFF_FLOW_H
 
+#include <cstddef>
 #include <span>
 #include <unordered_set>
 #include <vector>
@@ -21,6 +22,9 @@ ValueSet floats_computed_from(const Graph& graph, const Values& xs);
 // Returns the floats that the ys (floats of the graph) are computed from, these included.
 ValueSet sources_of(const Graph& graph, const Values& ys);
 
+// Says of each of the values, from number `first` on, whether it is in the set.
+std::vector<bool> mask_of_members(std::span<const Value> values, const ValueSet& set,
+                                  size_t first = 0);
 // Values of `values` where `mask` is set and the dtype is a float.
 Values select_floats(const Values& values, const std::vector<bool>& mask);
 

@@ -1,7 +1,6 @@
 #include "keel/graph/autodiff/gradient.h"
 
 #include <algorithm>
-#include <span>
 #include <string>
 #include <utility>
 
@@ -33,12 +32,6 @@ bool leads_on(const Node& node, const ValueSet& computed, const ValueSet& useful
     if (computed.contains(v) && useful.contains(v)) return true;
   }
   return false;
-}
-
-std::vector<bool> mask_of(std::span<const Value> values, const ValueSet& set, size_t first = 0) {
-  std::vector<bool> mask;
-  for (size_t i = first; i < values.size(); ++i) mask.push_back(set.contains(values[i]));
-  return mask;
 }
 
 // Throws for a node on a path from the xs to the ys that no gradient passes, in bodies too.
@@ -74,14 +67,15 @@ void check_path(const Graph& graph, const Values& ys, const Values& xs, CallSite
                     site);
       }
       const Graph& body = *node.bodies()[1];
-      const auto inner_xs = varied_in_loop(body, mask_of(node.data_inputs(), varied));
-      const auto inner_ys = useful_in_loop(body, mask_of(outputs, useful));
+      const auto inner_xs = varied_in_loop(body, mask_of_members(node.data_inputs(), varied));
+      const auto inner_ys = useful_in_loop(body, mask_of_members(outputs, useful));
       check_path(body, select_floats(body.outputs(), inner_ys),
                  select_floats(body.inputs(), inner_xs), site);
     } else if (node.is(OpRole::kCond)) {
       for (const auto& body : node.bodies()) {
-        check_path(*body, select_floats(body->outputs(), mask_of(outputs, useful)),
-                   select_floats(body->inputs(), mask_of(node.data_inputs(), varied, 1)), site);
+        check_path(*body, select_floats(body->outputs(), mask_of_members(outputs, useful)),
+                   select_floats(body->inputs(), mask_of_members(node.data_inputs(), varied, 1)),
+                   site);
       }
     }
   }
@@ -240,7 +234,7 @@ Values expand_gradients(const Values& ys, const Values& xs, const Values& seeds,
   for (uint32_t id = end; id-- > 0;) {
     const Node& node = graph.node(id);
     if (!partial.has_any(node)) continue;
-    const std::vector<bool> wanted = mask_of(node.data_inputs(), partial.depends());
+    const std::vector<bool> wanted = mask_of_members(node.data_inputs(), partial.depends());
     if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) continue;
     if (node.op().gradient == nullptr) {
       if (is_float(node.type().dtype)) check_path(graph, ys, xs, site);

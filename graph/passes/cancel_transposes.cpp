@@ -18,7 +18,7 @@ namespace keel {
 namespace {
 
 // Returns whether the node's result is computed element by element from inputs that broadcast.
-bool is_elementwise(const Node& node) {
+bool broadcasts_elementwise(const Node& node) {
   return node.has(kElementwise) && !node.has(kMovement | kView | kEffect) &&
          node.types().size() == 1 && node.bodies().empty() && node.type().shape.known();
 }
@@ -69,7 +69,7 @@ class Canceller {
       if (!live_[id]) continue;
       if (const auto perm = permutation_of(node)) {
         want(node.input(0), *perm);
-      } else if (is_elementwise(node) && !wanted_[node.output()].empty()) {
+      } else if (broadcasts_elementwise(node) && !wanted_[node.output()].empty()) {
         for (const Value& v : node.inputs()) {
           if (v.shape() == node.type().shape) want(v, wanted_[node.output()]);
         }
@@ -83,7 +83,7 @@ class Canceller {
   void visit(const Node& node) {
     if (const auto perm = permutation_of(node)) {
       transpose(node, *perm);
-    } else if (!is_elementwise(node) || !compute_before(node)) {
+    } else if (!broadcasts_elementwise(node) || !compute_before(node)) {
       copy(node);
     }
   }

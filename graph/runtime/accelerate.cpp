@@ -8,6 +8,7 @@
 #include "keel/core/base/environment.h"
 #include "keel/core/base/error.h"
 #include "keel/core/base/json.h"
+#include "keel/graph/runtime/most_steps.h"
 
 namespace keel {
 namespace {
@@ -15,7 +16,6 @@ namespace {
 struct Range {
   double least, most, usual;
 };
-constexpr int64_t kMostSteps = int64_t{1} << 62;
 constexpr const char* kTargetLoss = "TARGET_LOSS";
 constexpr Range kOfSteps = {0.2, 0.9, 0.9};
 constexpr Range kOfLoss = {1.01, 1.5, 1.05};

@@ -7,6 +7,7 @@
 
 #include "keel/core/base/environment.h"
 #include "keel/graph/ir/skipped_steps.h"
+#include "keel/graph/runtime/most_steps.h"
 #include "keel/graph/runtime/safetensors.h"
 #include "keel/version.h"
 
@@ -17,7 +18,6 @@ constexpr const char* kCursorEpoch = "cursor_epoch";
 constexpr const char* kCursorPosition = "cursor_position";
 constexpr const char* kCursorKey = "cursor_key";
 constexpr const char* kSwitchedAt = "switched_at_step";
-constexpr int64_t kMostSteps = int64_t{1} << 62;
 
 template <class Number>
 Number number_in(const std::map<std::string, std::string>& metadata, const char* name,

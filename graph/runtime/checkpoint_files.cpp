@@ -17,11 +17,11 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kSuffix = ".safetensors";
-constexpr size_t kDigits = 10;  // at least, so that lists sorted by name are sorted by step
+constexpr size_t kStepDigits = 10;  // at least, so that lists sorted by name are sorted by step
 
 std::string name_of_step(int64_t step) {
   std::string digits = std::to_string(step);
-  if (digits.size() < kDigits) digits.insert(0, kDigits - digits.size(), '0');
+  if (digits.size() < kStepDigits) digits.insert(0, kStepDigits - digits.size(), '0');
   return std::string(kPrefix) + digits + std::string(kSuffix);
 }
 

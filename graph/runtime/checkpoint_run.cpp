@@ -12,13 +12,14 @@
 #include "keel/graph/runtime/checkpoint_files.h"
 #include "keel/graph/runtime/next_multiple.h"
 #include "keel/graph/runtime/safetensors.h"
+#include "keel/graph/runtime/seconds_since.h"
 #include "keel/graph/runtime/train_options_check.h"
 
 namespace keel {
 namespace {
 
-[[noreturn]] void complain(const char* argument, const std::string& expected,
-                           const std::string& got, CallSite site) {
+[[noreturn]] void complain_of_checkpoint(const char* argument, const std::string& expected,
+                                         const std::string& got, CallSite site) {
   complain_of_fit(std::string("checkpoint.") + argument, expected, got, site);
 }
 
@@ -44,10 +45,6 @@ void require_finite(const StateValues& states, const std::string& path) {
   }
 }
 
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
 // The fit throws what ended it, which may have lost states, too.
 void warn_of_no_checkpoint(int64_t step, const char* reason) noexcept {
   try {
@@ -60,16 +57,18 @@ void warn_of_no_checkpoint(int64_t step, const char* reason) noexcept {
 }  // namespace
 
 void check_checkpoint_options(const CheckpointOptions& options, bool validates, CallSite site) {
-  if (options.folder.empty()) complain("folder", "a folder", "none", site);
+  if (options.folder.empty()) complain_of_checkpoint("folder", "a folder", "none", site);
   if (options.every_n_steps < 0)
-    complain("every_n_steps", "at least 0", std::to_string(options.every_n_steps), site);
+    complain_of_checkpoint("every_n_steps", "at least 0", std::to_string(options.every_n_steps),
+                           site);
   if (!(options.every_seconds >= 0) || !std::isfinite(options.every_seconds)) {
-    complain("every_seconds", "a number that is not negative",
-             std::to_string(options.every_seconds), site);
+    complain_of_checkpoint("every_seconds", "a number that is not negative",
+                           std::to_string(options.every_seconds), site);
   }
-  if (options.keep < 0) complain("keep", "at least 0", std::to_string(options.keep), site);
+  if (options.keep < 0)
+    complain_of_checkpoint("keep", "at least 0", std::to_string(options.keep), site);
   if (options.keep_best && !validates)
-    complain("keep_best", "a validation that says what is the best", "none", site);
+    complain_of_checkpoint("keep_best", "a validation that says what is the best", "none", site);
 }
 
 CheckpointRun::CheckpointRun(const std::optional<CheckpointOptions>& options, bool validates,

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "keel/core/base/environment.h"
+#include "keel/graph/runtime/most_steps.h"
 
 namespace keel {
 namespace {
@@ -18,7 +19,6 @@ namespace {
 constexpr std::array<const char*, 3> kModes = {"input", "output", "all"};
 constexpr std::array<const char*, 2> kData = {"tensor", "stats"};
 constexpr std::array<const char*, 3> kDebugModes = {"aicore_overflow", "atomic_overflow", "all"};
-constexpr int64_t kMostStep = int64_t{1} << 62;
 
 // Returns the enumerator whose place in the list the text has.
 template <class Enum, size_t n>
@@ -39,7 +39,7 @@ std::vector<std::string_view> split(std::string_view text, char at) {
 }
 
 DumpSteps::Range range_in(std::string_view set, const std::string& from) {
-  const auto step = [&](std::string_view text) { return parse_integer(text, from, 0, kMostStep); };
+  const auto step = [&](std::string_view text) { return parse_integer(text, from, 0, kMostSteps); };
   const size_t dash = set.find('-', 1);
   if (dash == std::string_view::npos) {
     const int64_t only = step(set);

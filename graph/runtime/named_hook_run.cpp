@@ -18,6 +18,7 @@
 #include "keel/core/base/json.h"
 #include "keel/core/base/log.h"
 #include "keel/graph/ir/label.h"
+#include "keel/graph/runtime/seconds_since.h"
 #include "keel/graph/runtime/summary_file.h"
 #include "keel/graph/runtime/train_options_check.h"
 
@@ -29,13 +30,9 @@ using Row = std::span<const double>;
 // Handles a step's fetches for one hook.
 using StepReader = std::function<LoopControl(int64_t step, Row values)>;
 
-double seconds_since(Clock::time_point then) {
-  return std::chrono::duration<double>(Clock::now() - then).count();
-}
-
 // Errors of what it calls name the line of the fit. What a user throws stays what it is.
 template <class Call>
-void at_site(CallSite site, const Call& call) {
+void at_line_of_fit(CallSite site, const Call& call) {
   try {
     call();
   } catch (const Error& error) {
@@ -65,7 +62,7 @@ class NamedHookRun {
 
   TrainOptions run() {
     const std::vector<NamedHook> hooks = std::exchange(options_.hooks, {});
-    at_site(site_, [&] {
+    at_line_of_fit(site_, [&] {
       for (const NamedHook& hook : hooks) std::visit([this](const auto& h) { add(h); }, hook);
     });
     if (readers_.empty()) return std::move(options_);
@@ -74,7 +71,7 @@ class NamedHookRun {
     options_.on_step = [own = options_.on_step, readers = std::move(readers), site = site_](
                            int64_t step, Row values, uint32_t status) {
       LoopControl control = own(step, values, status);
-      at_site(site, [&] {
+      at_line_of_fit(site, [&] {
         for (const StepReader& reader : *readers)
           if (reader(step, values) == LoopControl::kStop) control = LoopControl::kStop;
       });
@@ -179,7 +176,7 @@ class NamedHookRun {
                                   : "'" + hook.path + "', which is '" + other + "'");
     }
     summaries_.push_back(hook.path);
-    ends_.push_back([file, site = site_] { at_site(site, [&] { file->finish(); }); });
+    ends_.push_back([file, site = site_] { at_line_of_fit(site, [&] { file->finish(); }); });
     readers_.push_back(
         [every = hook.every_n_steps, own = std::move(own), file](int64_t step, Row row) {
           if (step % every == 0) file->add(step, own.of(row));

@@ -15,7 +15,7 @@ constexpr const char* kFormatVersion = "1";
 constexpr const char* kHeaderDigest = "keel_sha256";
 constexpr const char* kTensorDigests = "keel_tensor_sha256";
 constexpr const char* kEntries[] = {kFormat, kHeaderDigest, kTensorDigests};
-constexpr size_t kDigits = 64;
+constexpr size_t kDigestDigits = 64;
 
 // Returns where the digits of the header's digest stand in the JSON text; npos where they do not
 // stand as the writer puts them. Where the same letters are a part of a longer text, the quote
@@ -24,7 +24,7 @@ size_t digest_place(const std::string& json) {
   const std::string before = quote_json(kHeaderDigest) + ":\"";
   size_t at = json.find(before);
   while (at != std::string::npos && at > 0 && json[at - 1] == '\\') at = json.find(before, at + 1);
-  if (at == std::string::npos || json.size() - at < before.size() + kDigits)
+  if (at == std::string::npos || json.size() - at < before.size() + kDigestDigits)
     return std::string::npos;
   return at + before.size();
 }
@@ -34,8 +34,8 @@ std::string header_digest(const std::string& length, const std::string& json, si
   const std::string_view text = json;
   hash.update(length);
   hash.update(text.substr(0, place));
-  hash.update(std::string(kDigits, '0'));
-  hash.update(text.substr(place + kDigits));
+  hash.update(std::string(kDigestDigits, '0'));
+  hash.update(text.substr(place + kDigestDigits));
   return hash.finish();
 }
 
@@ -50,16 +50,17 @@ std::string header_digest(const std::string& length, const std::string& json, si
 }  // namespace
 
 void SafetensorsChecksums::require_count(size_t tensors, const std::string& source) const {
-  if (digests_.size() == tensors * kDigits) return;
+  if (digests_.size() == tensors * kDigestDigits) return;
   refuse(source, "checksums",
          "are " + std::to_string(digests_.size()) + " digits, which is not " +
-             std::to_string(kDigits) + " for each of " + std::to_string(tensors) + " tensors");
+             std::to_string(kDigestDigits) + " for each of " + std::to_string(tensors) +
+             " tensors");
 }
 
 void SafetensorsChecksums::require_tensor(size_t index, const std::string& digest,
                                           const std::string& name,
                                           const std::string& source) const {
-  if (digests_.compare(index * kDigits, kDigits, digest) == 0) return;
+  if (digests_.compare(index * kDigestDigits, kDigestDigits, digest) == 0) return;
   refuse(source, "tensor '" + name + "'", "its data do not match its checksum");
 }
 
@@ -74,14 +75,14 @@ std::map<std::string, std::string> with_checksums(std::map<std::string, std::str
                  .fix = "give it another name"});
   }
   metadata[kFormat] = kFormatVersion;
-  metadata[kHeaderDigest] = std::string(kDigits, '0');
+  metadata[kHeaderDigest] = std::string(kDigestDigits, '0');
   metadata[kTensorDigests] = tensor_digests;
   return metadata;
 }
 
 void seal_header(const std::string& length, std::string& json) {
   const size_t place = digest_place(json);
-  json.replace(place, kDigits, header_digest(length, json, place));
+  json.replace(place, kDigestDigits, header_digest(length, json, place));
 }
 
 std::optional<SafetensorsChecksums> take_checksums(std::map<std::string, std::string>& metadata,

@@ -118,7 +118,7 @@ StateStore::State& state_of(SessionState& state, const Value& value, const char*
 
 // Does what `call` does; its errors get the user's line where they have none.
 template <class Call>
-decltype(auto) at_site(CallSite site, Call call) {
+decltype(auto) at_line_of_user(CallSite site, Call call) {
   try {
     return call();
   } catch (const Error& error) {
@@ -350,8 +350,8 @@ Error current_error(const std::string& context, CallSite site) {
 }
 
 Session::Session(Graph& graph, Device device, SessionOptions options, CallSite site)
-    : state_(
-          at_site(site, [&] { return std::make_shared<SessionState>(graph, device, options); })) {}
+    : state_(at_line_of_user(
+          site, [&] { return std::make_shared<SessionState>(graph, device, options); })) {}
 Session::~Session() = default;
 Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
@@ -452,20 +452,20 @@ LoopPlacement Session::loop_placement(const SinkOptions& step, CallSite site) {
 Tensor Session::read(Value value, CallSite site) const {
   SessionState& s = state("read", site);
   const SessionGuard guard(s, "Session::read", site);
-  return at_site(site, [&] { return s.store.read(state_of(s, value, "read", site)); });
+  return at_line_of_user(site, [&] { return s.store.read(state_of(s, value, "read", site)); });
 }
 
 void Session::write(Value value, const Tensor& tensor, CallSite site) {
   SessionState& s = state("write", site);
   const SessionGuard guard(s, "Session::write", site);
-  at_site(site, [&] { s.store.write_by_hand(state_of(s, value, "write", site), tensor); });
+  at_line_of_user(site, [&] { s.store.write_by_hand(state_of(s, value, "write", site), tensor); });
 }
 
 void Session::save(const std::string& path, const std::map<std::string, std::string>& metadata,
                    CallSite site) const {
   SessionState& s = state("save", site);
   const SessionGuard guard(s, "Session::save", site);
-  at_site(site, [&] {
+  at_line_of_user(site, [&] {
     s.store.add_states(*s.graph);
     save_states(path, s.store, metadata);
   });
@@ -474,7 +474,7 @@ void Session::save(const std::string& path, const std::map<std::string, std::str
 std::map<std::string, std::string> Session::load(const std::string& path, CallSite site) {
   SessionState& s = state("load", site);
   const SessionGuard guard(s, "Session::load", site);
-  return at_site(site, [&] {
+  return at_line_of_user(site, [&] {
     s.store.add_states(*s.graph);
     return load_states(path, s.store);
   });
@@ -483,7 +483,7 @@ std::map<std::string, std::string> Session::load(const std::string& path, CallSi
 std::string Session::state_sha256(CallSite site) const {
   SessionState& s = state("state_sha256", site);
   const SessionGuard guard(s, "Session::state_sha256", site);
-  return at_site(site, [&] {
+  return at_line_of_user(site, [&] {
     s.store.add_states(*s.graph);
     return s.store.sha256();
   });
@@ -492,13 +492,13 @@ std::string Session::state_sha256(CallSite site) const {
 int64_t Session::step(CallSite site) const {
   SessionState& s = state("step", site);
   const SessionGuard guard(s, "Session::step", site);
-  return at_site(site, [&] { return s.store.step(); });
+  return at_line_of_user(site, [&] { return s.store.step(); });
 }
 
 int64_t Session::updates_applied(CallSite site) const {
   SessionState& s = state("updates_applied", site);
   const SessionGuard guard(s, "Session::updates_applied", site);
-  return at_site(site, [&] {
+  return at_line_of_user(site, [&] {
     s.store.add_states(*s.graph);
     return s.store.updates_applied();
   });
@@ -507,7 +507,7 @@ int64_t Session::updates_applied(CallSite site) const {
 int64_t Session::compiles(CallSite site) const { return state("compiles", site).compiles; }
 
 void Session::set_loop_size(int64_t steps, CallSite site) {
-  at_site(site, [&] { state("set_loop_size", site).loop_size.change(steps); });
+  at_line_of_user(site, [&] { state("set_loop_size", site).loop_size.change(steps); });
 }
 const LoopSize& Session::loop_size(CallSite site) const {
   return state("loop_size", site).loop_size;

@@ -20,8 +20,8 @@
 namespace keel {
 namespace {
 
-[[noreturn]] void fail(const std::string& argument, const std::string& expected,
-                       const std::string& got, CallSite site, const std::string& fix = "") {
+[[noreturn]] void fail_einsum(const std::string& argument, const std::string& expected,
+                              const std::string& got, CallSite site, const std::string& fix = "") {
   throw Error({.op = "einsum",
                .argument = argument,
                .expected = expected,
@@ -46,8 +46,8 @@ void require_letters(std::string term, const std::string& equation, CallSite sit
   if (const size_t at = term.find(kEllipsis); at != std::string::npos) term.erase(at, 3);
   for (const char c : term) {
     if (std::isalpha(static_cast<unsigned char>(c)) != 0) continue;
-    fail("equation", "letters, commas, at most one \"->\", and one \"...\" for each operand",
-         "\"" + std::string(1, c) + "\" in \"" + equation + "\"", site);
+    fail_einsum("equation", "letters, commas, at most one \"->\", and one \"...\" for each operand",
+                "\"" + std::string(1, c) + "\" in \"" + equation + "\"", site);
   }
 }
 
@@ -96,10 +96,10 @@ void name_all_axes(Equation& equation, const std::string& text, const std::vecto
     const bool open = term.find(kEllipsis) != std::string::npos;
     const size_t named = term.size() - (open ? 3 : 0);
     if (rank < named || (!open && rank > named)) {
-      fail("operand " + std::to_string(i),
-           std::string(open ? "at least " : "") + std::to_string(named) + " axes, for \"" + term +
-               "\"",
-           to_string(shapes[i]), site);
+      fail_einsum("operand " + std::to_string(i),
+                  std::string(open ? "at least " : "") + std::to_string(named) + " axes, for \"" +
+                      term + "\"",
+                  to_string(shapes[i]), site);
     }
     unnamed = std::max(unnamed, rank - named);
     term = with_unnamed(term, unnamed_axes(rank - named));
@@ -116,12 +116,12 @@ void name_all_axes(Equation& equation, const std::string& text, const std::vecto
   equation.result = with_unnamed(*equation.result, digits);
   for (const char c : *equation.result) {
     if (count[c] == 0) {
-      fail("equation", "a result of letters that operands have",
-           "\"" + std::string(1, c) + "\" behind \"->\" in \"" + text + "\"", site);
+      fail_einsum("equation", "a result of letters that operands have",
+                  "\"" + std::string(1, c) + "\" behind \"->\" in \"" + text + "\"", site);
     }
     if (std::count(equation.result->begin(), equation.result->end(), c) > 1) {
-      fail("equation", "each letter of the result once",
-           "\"" + std::string(1, c) + "\" twice behind \"->\" in \"" + text + "\"", site);
+      fail_einsum("equation", "each letter of the result once",
+                  "\"" + std::string(1, c) + "\" twice behind \"->\" in \"" + text + "\"", site);
     }
   }
 }
@@ -176,9 +176,9 @@ class Einsum {
       const char letter = term.letters[first];
       const int64_t size = term.value.shape()[first];
       if (size < 0 || term.value.shape()[second] != size) {
-        fail("operand " + std::to_string(operand),
-             "axes of one known size for the letter \"" + std::string(1, letter) + "\"",
-             to_string(term.value.shape()), site_);
+        fail_einsum("operand " + std::to_string(operand),
+                    "axes of one known size for the letter \"" + std::string(1, letter) + "\"",
+                    to_string(term.value.shape()), site_);
       }
       std::string rest;
       for (size_t i = 0; i < term.letters.size(); ++i) {
@@ -238,10 +238,10 @@ class Einsum {
         const auto [it, added] = sizes.emplace(letter, dim);
         if (added || dim < 0) continue;
         if (it->second >= 0 && it->second != dim) {
-          fail("operand " + std::to_string(i),
-               "size " + std::to_string(it->second) + " of " + axis_name(letter) +
-                   ", as in an operand before",
-               to_string(terms[i].value.shape()), site_);
+          fail_einsum("operand " + std::to_string(i),
+                      "size " + std::to_string(it->second) + " of " + axis_name(letter) +
+                          ", as in an operand before",
+                      to_string(terms[i].value.shape()), site_);
         }
         it->second = dim;
       }
@@ -314,10 +314,11 @@ class Einsum {
   }
   void require_rank(const std::string& letters) const {
     if (letters.size() <= Shape::kMaxRank) return;
-    fail("equation",
-         "at most " + std::to_string(Shape::kMaxRank) + " axes in the result and on the way to it",
-         std::to_string(letters.size()) + " (\"" + letters + "\")", site_,
-         "sum over axes of single operands first, or merge axes with reshape");
+    fail_einsum(
+        "equation",
+        "at most " + std::to_string(Shape::kMaxRank) + " axes in the result and on the way to it",
+        std::to_string(letters.size()) + " (\"" + letters + "\")", site_,
+        "sum over axes of single operands first, or merge axes with reshape");
   }
 
   // Element by element, as accurate as a single product is.
@@ -368,9 +369,9 @@ class Einsum {
     int64_t unknown = 0;
     for (const int64_t dim : shape) unknown += dim < 0 ? 1 : 0;
     if (unknown <= 1) return;
-    fail("operands", "at most one unknown dimension where axes are merged for a product",
-         "\"" + term.letters + "\" of shape " + to_string(shape), site_,
-         "give the inputs known dimensions");
+    fail_einsum("operands", "at most one unknown dimension where axes are merged for a product",
+                "\"" + term.letters + "\" of shape " + to_string(shape), site_,
+                "give the inputs known dimensions");
   }
 
   Equation equation_;
@@ -382,17 +383,18 @@ class Einsum {
 Value einsum(const std::string& equation, const Values& operands, CallSite site) {
   Equation parsed = parse(equation, site);
   if (parsed.operands.size() != operands.size()) {
-    fail("operands",
-         std::to_string(parsed.operands.size()) + " values, as many as \"" + equation + "\" has",
-         std::to_string(operands.size()), site);
+    fail_einsum(
+        "operands",
+        std::to_string(parsed.operands.size()) + " values, as many as \"" + equation + "\" has",
+        std::to_string(operands.size()), site);
   }
   std::vector<Shape> shapes;
   for (size_t i = 0; i < operands.size(); ++i) {
     const std::string argument = "operand " + std::to_string(i);
     const Value value = require_value(Operand(operands[i], site), "einsum", argument.c_str(), site);
     if (value.dtype() != operands[0].dtype() || !is_number(value.dtype())) {
-      fail(argument, "one number dtype for all operands", name_of(value.dtype()), site,
-           "convert with cast(x, dtype)");
+      fail_einsum(argument, "one number dtype for all operands", name_of(value.dtype()), site,
+                  "convert with cast(x, dtype)");
     }
     shapes.push_back(value.shape());
   }

@@ -19,8 +19,9 @@ namespace {
 
 constexpr const char* kOp = "indexing";
 
-[[noreturn]] void fail(const std::string& argument, const std::string& expected,
-                       const std::string& got, CallSite site, const std::string& fix = "") {
+[[noreturn]] void fail_indexing(const std::string& argument, const std::string& expected,
+                                const std::string& got, CallSite site,
+                                const std::string& fix = "") {
   throw Error({.op = kOp,
                .argument = argument,
                .expected = expected,
@@ -47,10 +48,11 @@ std::vector<Index> complete(const Indices& indices, const Shape& shape) {
     rests += is<Ellipsis>(index) ? 1 : 0;
   }
   if (named > shape.rank()) {
-    fail("", "at most " + std::to_string(shape.rank()) + " indices, for shape " + to_string(shape),
-         std::to_string(named), indices.site());
+    fail_indexing(
+        "", "at most " + std::to_string(shape.rank()) + " indices, for shape " + to_string(shape),
+        std::to_string(named), indices.site());
   }
-  if (rests > 1) fail("", "at most one ellipsis", std::to_string(rests), indices.site());
+  if (rests > 1) fail_indexing("", "at most one ellipsis", std::to_string(rests), indices.site());
   const size_t rest = shape.rank() - named;
   for (const Index& index : indices.list()) {
     if (is<Ellipsis>(index))
@@ -106,7 +108,8 @@ class Indexing {
       box.end.push_back(kToEnd);
       box.strides.push_back(1);
       if (const auto* range = std::get_if<Range>(&index.kind())) {
-        if (range->step == 0) fail(axis_of(axis, shape_), "a step other than 0", "0", site_);
+        if (range->step == 0)
+          fail_indexing(axis_of(axis, shape_), "a step other than 0", "0", site_);
         const bool backwards = range->step < 0;
         box.begin.back() = range->begin.value_or(backwards ? kToEnd : 0);
         box.end.back() = range->end.value_or(backwards ? kToStart : kToEnd);
@@ -128,10 +131,11 @@ class Indexing {
   void require_within(int64_t number, size_t axis) const {
     const int64_t dim = shape_[axis];
     if (dim < 0 || (number >= -dim && number < dim)) return;
-    fail(axis_of(axis, shape_),
-         dim == 0 ? "no index, since it is empty"
-                  : "an index from " + std::to_string(-dim) + " to " + std::to_string(dim - 1),
-         std::to_string(number), site_);
+    fail_indexing(axis_of(axis, shape_),
+                  dim == 0
+                      ? "no index, since it is empty"
+                      : "an index from " + std::to_string(-dim) + " to " + std::to_string(dim - 1),
+                  std::to_string(number), site_);
   }
 
   // Has it checked, once the size of the axis is known, that a negative number stays within it.
@@ -190,9 +194,9 @@ class Indexing {
   void require_indices_dtype(const Value& indices, int64_t axis) const {
     const DType dtype = indices.dtype();
     if (dtype == i64 || dtype == i32) return;
-    fail("indices along axis " + std::to_string(axis), "i64 or i32", name_of(dtype), site_,
-         dtype == boolean ? "the result of a mask would have no known shape: use select"
-                          : "convert them with cast(x, keel::i64)");
+    fail_indexing("indices along axis " + std::to_string(axis), "i64 or i32", name_of(dtype), site_,
+                  dtype == boolean ? "the result of a mask would have no known shape: use select"
+                                   : "convert them with cast(x, keel::i64)");
   }
 
   // Makes the axes of the chosen one, where the first of them is, and gives the indices into it.
@@ -252,8 +256,9 @@ class Indexing {
     for (const Chosen& one : all) {
       const int64_t dim = shape[static_cast<size_t>(one.axis)];
       if (dim < 0 && one.axis != all[0].axis) {
-        fail(axis_of(static_cast<size_t>(one.own), shape_),
-             "a known size, since it is not the first that is indexed by a Value", "-1", site_);
+        fail_indexing(axis_of(static_cast<size_t>(one.own), shape_),
+                      "a known size, since it is not the first that is indexed by a Value", "-1",
+                      site_);
       }
       size = size < 0 || dim < 0 ? kUnknownDim : size * dim;
     }

@@ -8,14 +8,13 @@
 
 #include "keel/core/base/error.h"
 #include "keel/graph/autodiff/gradient.h"
-#include "keel/graph/ir/scopes.h"
-#include "keel/graph/precision/keep_dtype.h"
 #include "keel/ops/all_reduce.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/nn/argument_checks.h"
 #include "keel/ops/nn/clipping.h"
 #include "keel/ops/nn/in_name_of.h"
 #include "keel/ops/nn/micro_shards.h"
+#include "keel/ops/nn/own_scope.h"
 #include "keel/ops/nn/remembered.h"
 #include "keel/ops/nn/table_gradients.h"
 #include "keel/ops/nn/updates.h"
@@ -23,25 +22,14 @@
 namespace keel {
 namespace {
 
-constexpr const char* kWho = "data_parallel";
+constexpr const char* kDataParallel = "data_parallel";
 
 bool is_power_of_two(int64_t n) { return std::has_single_bit(static_cast<uint64_t>(n)); }
-
-// Nodes that are built meanwhile lie in this scope, and compute in their own dtypes.
-class OwnScope {
- public:
-  OwnScope(Graph& graph, CallSite site)
-      : label_(graph, with_inner_scope(graph.label(), kWho)), exact_(graph, site) {}
-
- private:
-  LabelScope label_;
-  KeepDtypeScope exact_;
-};
 
 void require_flags(const Values& flags, CallSite site) {
   for (const Value& flag : flags) {
     if (flag.valid() && flag.type() == Type{boolean, {}}) continue;
-    throw Error({.op = kWho,
+    throw Error({.op = kDataParallel,
                  .argument = "flags",
                  .expected = to_string(Type{boolean, {}}),
                  .got = flag.valid() ? to_string(flag.type()) : "an empty Value",
@@ -52,7 +40,7 @@ void require_flags(const Values& flags, CallSite site) {
 // The dtype in which ranks sum.
 Value summed_form(const Value& value, bool several_ranks, CallSite site) {
   if (value.dtype() == f64 && several_ranks) {
-    throw Error({.op = kWho,
+    throw Error({.op = kDataParallel,
                  .expected = "values of 32 or 16 bits: ranks sum in f32",
                  .got = to_string(value.type()) + made_at(value),
                  .fix = "keep the weights in f32",
@@ -99,14 +87,14 @@ DataParallel::DataParallel(std::shared_ptr<Group> group, const DataParallelOptio
                                               : options.micro_shards),
       bucket_bytes_(options.bucket_bytes),
       gather_rows_(options.gather_rows) {
-  require_option(options.micro_shards >= 0, kWho, "micro_shards", "at least 1",
+  require_option(options.micro_shards >= 0, kDataParallel, "micro_shards", "at least 1",
                  static_cast<double>(options.micro_shards), site);
-  require_option(options.bucket_bytes >= 1, kWho, "bucket_bytes", "at least 1",
+  require_option(options.bucket_bytes >= 1, kDataParallel, "bucket_bytes", "at least 1",
                  static_cast<double>(options.bucket_bytes), site);
 }
 
 std::string DataParallel::why_not_bit_equal(Operand loss) const {
-  const Value value = require_root_value(loss, kWho, "loss", loss.site());
+  const Value value = require_root_value(loss, kDataParallel, "loss", loss.site());
   const std::string shards = std::to_string(micro_shards_) + " micro-shards";
   if (micro_shards_ % ranks_ != 0)
     return shards + " are no multiple of " + std::to_string(ranks_) + " ranks";
@@ -170,7 +158,7 @@ GlobalGradients DataParallel::gradients(Operand loss, const Values& states,
                                         const GlobalGradientsOptions& options,
                                         CallSite site) const {
   const CallSite line = site.known() ? site : loss.site();
-  const Value value = require_root_value(loss, kWho, "loss", line);
+  const Value value = require_root_value(loss, kDataParallel, "loss", line);
   require_flags(options.flags, line);
   Graph& graph = value.graph();
   const LossScaler* scaler = options.scaler;
@@ -182,7 +170,7 @@ GlobalGradients DataParallel::gradients(Operand loss, const Values& states,
   const bool shares_loss = shards != 0 && is_power_of_two(micro_shards_);
   Value root = part.loss;
   if (shares_loss) {
-    const OwnScope here(graph, line);
+    const OwnScope here(graph, kDataParallel, line);
     root = mul(Operand(root, line), share, line);
   }
   const auto look_ups = gathered_look_ups(part.loss, shards, states);
@@ -191,7 +179,7 @@ GlobalGradients DataParallel::gradients(Operand loss, const Values& states,
     if (!look_ups[i].empty()) by[i] = look_ups[i][0].rows;
   }
   const Value scaled = scaler ? scaler->scaled(root, line) : root;
-  const Values slopes = in_name_of({kWho, {{"y", "loss"}, {"x", "state"}}, "gradient"},
+  const Values slopes = in_name_of({kDataParallel, {{"y", "loss"}, {"x", "state"}}, "gradient"},
                                    [&] { return keel::gradients(scaled, by, line); });
 
   GlobalGradients global;
@@ -205,7 +193,7 @@ GlobalGradients DataParallel::gradients(Operand loss, const Values& states,
     return global;
   }
 
-  const OwnScope here(graph, line);
+  const OwnScope here(graph, kDataParallel, line);
   const bool several = ranks_ > 1;
   for (const Value& slope : slopes) global.gradients.push_back(summed_form(slope, several, line));
   Values others{summed_form(part.loss, several, line)};
@@ -272,7 +260,7 @@ GlobalGradients DataParallel::means(const Values& values, const Values& flags,
       std::find_if(values.begin(), values.end(), [](const Value& v) { return v.valid(); });
   Value any = first != values.end() ? *first : flags.empty() ? Value() : flags[0];
   if (ranks_ == 1 || !any.valid()) return global;
-  const OwnScope here(any.graph(), site);
+  const OwnScope here(any.graph(), kDataParallel, site);
   for (Value& v : global.gradients) {
     if (v.valid()) v = summed_form(v, true, site);
   }
@@ -298,7 +286,7 @@ Values DataParallelOptimizer::clipped(const Values& gradients, CallSite site) co
 
 Update DataParallelOptimizer::minimize(Operand loss, CallSite site) const {
   const CallSite line = site.known() ? site : loss.site();
-  const Value value = require_root_value(loss, kWho, "loss", line);
+  const Value value = require_root_value(loss, kDataParallel, "loss", line);
   const Values states = trainable_states(value);
   // Without any it says so.
   return states.empty() ? optimizer_.minimize(value, line) : minimize(value, states, line);
@@ -319,13 +307,14 @@ Update DataParallelOptimizer::apply(const Values& states, const Values& gradient
 
 Update DataParallelOptimizer::apply(const Values& states, const Values& gradients, Operand loss,
                                     CallSite site) const {
-  return apply_means(states, gradients, require_root_value(loss, kWho, "loss", site), site);
+  return apply_means(states, gradients, require_root_value(loss, kDataParallel, "loss", site),
+                     site);
 }
 
 Update DataParallelOptimizer::apply_means(Values states, Values gradients, Value loss,
                                           CallSite site) const {
   if (states.size() != gradients.size()) {
-    throw Error({.op = kWho,
+    throw Error({.op = kDataParallel,
                  .argument = "gradients",
                  .expected = std::to_string(states.size()) + ", one for each state",
                  .got = std::to_string(gradients.size()),

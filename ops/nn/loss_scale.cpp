@@ -4,41 +4,30 @@
 
 #include "keel/core/base/error.h"
 #include "keel/core/tensor/tensor.h"
-#include "keel/graph/ir/scopes.h"
-#include "keel/graph/precision/keep_dtype.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/float_status.h"
 #include "keel/ops/nn/argument_checks.h"
 #include "keel/ops/nn/initializers.h"
+#include "keel/ops/nn/own_scope.h"
 #include "keel/ops/nn/remembered.h"
 #include "keel/ops/reduce.h"
 
 namespace keel {
 namespace {
 
-constexpr const char* kWho = "LossScaler";
-constexpr double kMostScale = 3.4e38;  // the largest f32 is a little more
+constexpr const char* kLossScaler = "LossScaler";
+constexpr const char* kLossScale = "loss_scale";  // the scope of its nodes
+constexpr double kMostScale = 3.4e38;             // the largest f32 is a little more
 constexpr const char* kScales = "at least 1, at most 3.4e38";
 
-// Nodes that are built meanwhile lie in this scope, and compute in their own dtypes.
-class OwnScope {
- public:
-  OwnScope(Graph& graph, CallSite site)
-      : label_(graph, with_inner_scope(graph.label(), "loss_scale")), exact_(graph, site) {}
-
- private:
-  LabelScope label_;
-  KeepDtypeScope exact_;
-};
-
 void check(const FixedLossScale& rule, CallSite site) {
-  require_option(rule.scale >= 1 && rule.scale <= kMostScale, kWho, "scale", kScales, rule.scale,
-                 site);
+  require_option(rule.scale >= 1 && rule.scale <= kMostScale, kLossScaler, "scale", kScales,
+                 rule.scale, site);
 }
 
 void check(const ExponentialLossScale& rule, CallSite site) {
   const auto require = [&](bool ok, const char* option, const char* expected, double got) {
-    require_option(ok, kWho, option, expected, got, site);
+    require_option(ok, kLossScaler, option, expected, got, site);
   };
   require(rule.init_loss_scale >= 1 && rule.init_loss_scale <= kMostScale, "init_loss_scale",
           kScales, rule.init_loss_scale);
@@ -57,15 +46,15 @@ void check(const ExponentialLossScale& rule, CallSite site) {
 LossScaler::LossScaler(Graph& graph, const LossScale& scale, std::string name, CallSite site)
     : graph_(&graph), rule_(scale) {
   std::visit([&](const auto& rule) { check(rule, site); }, scale);
-  const OwnScope here(graph, site);
+  const OwnScope here(graph, kLossScale, site);
   if (const auto* fixed = std::get_if<FixedLossScale>(&scale)) {
     scale_ = graph.constant(Tensor::full(f32, {}, fixed->scale), site);
     return;
   }
   const auto& rule = std::get<ExponentialLossScale>(scale);
   const auto state = [&](const char* what, const Initializer& init) {
-    return remembered(graph, kWho, name + "/" + what, init, "give each scaler a name of its own",
-                      site);
+    return remembered(graph, kLossScaler, name + "/" + what, init,
+                      "give each scaler a name of its own", site);
   };
   scale_ = state("scale", constant({}, rule.init_loss_scale));
   good_steps_ = state("good_steps", zeros({}, i64));
@@ -74,17 +63,17 @@ LossScaler::LossScaler(Graph& graph, const LossScale& scale, std::string name, C
 
 Value LossScaler::scaled(Operand loss, CallSite site) const {
   const CallSite line = site.known() ? site : loss.site();
-  const Value value = require_root_value(loss, kWho, "loss", line);
-  require_float(value, kWho, "loss", line);
+  const Value value = require_root_value(loss, kLossScaler, "loss", line);
+  require_float(value, kLossScaler, "loss", line);
   const auto* fixed = std::get_if<FixedLossScale>(&rule_);
-  if (fixed != nullptr) require_fits(value.dtype(), fixed->scale, kWho, "scale", line);
-  const OwnScope here(*graph_, line);
+  if (fixed != nullptr) require_fits(value.dtype(), fixed->scale, kLossScaler, "scale", line);
+  const OwnScope here(*graph_, kLossScale, line);
   return mul(value, cast(scale_, value.dtype(), line), line);
 }
 
 Values LossScaler::unscaled(const Values& gradients, CallSite site) const {
-  require_float_gradients(kWho, gradients, site);
-  const OwnScope here(*graph_, site);
+  require_float_gradients(kLossScaler, gradients, site);
+  const OwnScope here(*graph_, kLossScale, site);
   const Value factor = reciprocal(scale_, site);
   Values results;
   for (const Value& g : gradients) {
@@ -99,7 +88,7 @@ Values LossScaler::unscaled(const Values& gradients, CallSite site) const {
 }
 
 Value LossScaler::finite(const Values& gradients, CallSite site) const {
-  const OwnScope here(*graph_, site);
+  const OwnScope here(*graph_, kLossScale, site);
   const auto* fixed = std::get_if<FixedLossScale>(&rule_);
   if (fixed != nullptr && !fixed->enable_overflow_check)
     return graph_->constant(Tensor::full(boolean, {}, 1), site);
@@ -108,10 +97,10 @@ Value LossScaler::finite(const Values& gradients, CallSite site) const {
 }
 
 Update LossScaler::update(Value finite, Value when, CallSite site) const {
-  const Value good = require_root_value(Operand(finite, site), kWho, "finite", site);
+  const Value good = require_root_value(Operand(finite, site), kLossScaler, "finite", site);
   const auto* rule = std::get_if<ExponentialLossScale>(&rule_);
   if (rule == nullptr) return {};
-  const OwnScope here(*graph_, site);
+  const OwnScope here(*graph_, kLossScale, site);
   return exponential_update(*rule, good, when, site);
 }
 

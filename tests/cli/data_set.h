@@ -17,6 +17,8 @@ inline const std::string kTrainLabels = "train-labels-idx1-ubyte";
 inline const std::string kTestImages = "t10k-images-idx3-ubyte";
 inline const std::string kTestLabels = "t10k-labels-idx1-ubyte";
 
+inline constexpr int64_t kPixels = 784;  // of an image
+
 // Drawn digits as the contents of the four files.
 struct DataSet {
   DataSet(int64_t train_count, int64_t test_count);
@@ -24,7 +26,7 @@ struct DataSet {
 
   int64_t train_count;
   int64_t test_count;
-  std::string train_pixels, train_classes;  // 784 bytes and 1 byte an image
+  std::string train_pixels, train_classes;  // kPixels bytes and 1 byte an image
   std::string test_pixels, test_classes;
 };
 

@@ -1,5 +1,5 @@
-// What tests of refused command lines share: a run that ends with one line, and files of a few
-// lines.
+// What tests of refused command lines share: exit codes, a run that ends with one line, and files
+// of a few lines.
 #ifndef KEEL_TESTS_CLI_REFUSALS_H
 #define KEEL_TESTS_CLI_REFUSALS_H
 
@@ -11,6 +11,11 @@
 #include "cli/tool.h"
 
 namespace keel_test {
+
+// The exit codes of the tool where it refuses or fails.
+inline constexpr int kFailed = 1;         // wrong against data, files or at run time
+inline constexpr int kWrongArgument = 2;  // a flag, environment variable or setting wrong in itself
+inline constexpr int kUnsupported = 3;    // nothing here does what is asked for
 
 inline void write_text(const std::string& path, const std::string& text) {
   std::ofstream(path) << text;

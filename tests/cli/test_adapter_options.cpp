@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "cli/data_set.h"
+#include "cli/refusals.h"
 #include "cli/tool.h"
 #include "support/error_of.h"
 
@@ -42,7 +43,7 @@ std::string told_of(const std::string& report, const std::string& option) {
   return "";
 }
 
-void check_refused(const json& options, int exit_code, const Words& parts) {
+void check_options_refused(const json& options, int exit_code, const Words& parts) {
   CAPTURE(options.dump());
   const Options file(options);
   const ToolResult result = file.translate({"--out", file.files().file("out.json")});
@@ -54,8 +55,6 @@ void check_refused(const json& options, int exit_code, const Words& parts) {
   CHECK(result.out.empty());
   CHECK_THROWS(read_json(file.files().file("out.json")));
 }
-
-constexpr int kFailed = 1, kWrongArgument = 2, kUnsupported = 3;
 
 }  // namespace
 
@@ -171,21 +170,23 @@ TEST_CASE("from-adapter: options without effect are told with the reason") {
 }
 
 TEST_CASE("from-adapter: what Keel has nothing for is refused all at once") {
-  check_refused({{"in_out_pair", "x"}, {"iterations_per_loop", 1}}, kUnsupported,
-                {"nothing for 1 of its options: in_out_pair \"x\""});
-  check_refused({{"variable_placement", "Host"},
-                 {"horovod_mode", true},
-                 {"dynamic_dims", "1;2"},
-                 {"graph_run_mode", 0},
-                 {"use_off_line", false},
-                 {"save_summary_steps", 5}},
-                kUnsupported,
-                {"nothing for 5 of its options", "variable_placement \"Host\"", "horovod_mode true",
-                 "dynamic_dims \"1;2\"", "graph_run_mode 0", "keel eval", "--backend cpu"});
-  check_refused({{"variable_placement", "Host"}}, kUnsupported, {"variable_placement"});
-  check_refused({{"dump_config", {{"enable_dump", true}}}}, kUnsupported,
-                {"its parts are options of their own"});
-  check_refused({{"eval_distribute", "x"}}, kUnsupported, {"keel launch -n N -- keel train"});
+  check_options_refused({{"in_out_pair", "x"}, {"iterations_per_loop", 1}}, kUnsupported,
+                        {"nothing for 1 of its options: in_out_pair \"x\""});
+  check_options_refused(
+      {{"variable_placement", "Host"},
+       {"horovod_mode", true},
+       {"dynamic_dims", "1;2"},
+       {"graph_run_mode", 0},
+       {"use_off_line", false},
+       {"save_summary_steps", 5}},
+      kUnsupported,
+      {"nothing for 5 of its options", "variable_placement \"Host\"", "horovod_mode true",
+       "dynamic_dims \"1;2\"", "graph_run_mode 0", "keel eval", "--backend cpu"});
+  check_options_refused({{"variable_placement", "Host"}}, kUnsupported, {"variable_placement"});
+  check_options_refused({{"dump_config", {{"enable_dump", true}}}}, kUnsupported,
+                        {"its parts are options of their own"});
+  check_options_refused({{"eval_distribute", "x"}}, kUnsupported,
+                        {"keel launch -n N -- keel train"});
 }
 
 TEST_CASE("from-adapter: a value beyond those that an option has is wrong whatever it would do") {
@@ -205,7 +206,7 @@ TEST_CASE("from-adapter: a value beyond those that an option has is wrong whatev
   for (const auto& entry : wrong) {
     const std::string option = entry.first;
     CAPTURE(option);
-    check_refused({{entry.first, entry.second}}, 2, {option + ": expected one of "});
+    check_options_refused({{entry.first, entry.second}}, 2, {option + ": expected one of "});
   }
 }
 
@@ -304,7 +305,7 @@ TEST_CASE("from-adapter: values and combinations that the adapter refuses") {
       {{{"loop-size", 5}}, {"no option 'loop-size'"}},
       {json::array(), {"expected an object"}},
   };
-  for (const Row& row : rows) check_refused(row.options, row.exit_code, row.parts);
+  for (const Row& row : rows) check_options_refused(row.options, row.exit_code, row.parts);
 }
 
 TEST_CASE("from-adapter: texts that no flag takes are refused once by the option") {
@@ -334,9 +335,10 @@ TEST_CASE("from-adapter: a random seed may have 63 bits") {
                     "20", "--steps", "1", "--summary", summary})
               .exit_code == 0);
   CHECK(read_json(summary).at("seed") == most);
-  check_refused({{"tf_random_seed", -1}}, kWrongArgument, {"tf_random_seed"});
-  check_refused({{"tf_random_seed", uint64_t{1} << 63}}, kWrongArgument, {"tf_random_seed"});
-  check_refused({{"keep_checkpoint_max", most}}, kWrongArgument, {"keep_checkpoint_max"});
+  check_options_refused({{"tf_random_seed", -1}}, kWrongArgument, {"tf_random_seed"});
+  check_options_refused({{"tf_random_seed", uint64_t{1} << 63}}, kWrongArgument,
+                        {"tf_random_seed"});
+  check_options_refused({{"keep_checkpoint_max", most}}, kWrongArgument, {"keep_checkpoint_max"});
 }
 
 TEST_CASE("from-adapter: files that are no such JSON") {

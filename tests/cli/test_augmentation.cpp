@@ -20,7 +20,7 @@ const TempFolder& data_of_110() {
   return folder;
 }
 
-ToolResult train(const Words& words, const char* data = nullptr) {
+ToolResult train_on_110(const Words& words, const char* data = nullptr) {
   Words all = {"train",   "--data", data != nullptr ? data : data_of_110().path(),
                "--batch", "20",     "--backend",
                "cpu"};
@@ -41,7 +41,7 @@ TEST_CASE("keel train changes training images and no others alike for every loop
   for (const char* size : {"1", "7", "12"}) {
     CAPTURE(size);
     const std::string file = files.file(size);
-    const ToolResult result = train(
+    const ToolResult result = train_on_110(
         changed({"--validation", "20", "--model", "mlp", "--steps", "12", "--lr", "0",
                  "--loop-size", size, "--metrics", file, "--summary", files.file("summary")}));
     REQUIRE_MESSAGE(result.exit_code == 0, result.err);
@@ -57,8 +57,8 @@ TEST_CASE("keel train changes training images and no others alike for every loop
   CHECK(summary.at("flip") == true);
   CHECK(summary.at("cutout") == 5);
   // Without a rate the weights stay, so only the images can make the losses differ.
-  REQUIRE(train({"--validation", "20", "--model", "mlp", "--steps", "12", "--lr", "0", "--metrics",
-                 files.file("plain"), "--summary", files.file("of plain")})
+  REQUIRE(train_on_110({"--validation", "20", "--model", "mlp", "--steps", "12", "--lr", "0",
+                        "--metrics", files.file("plain"), "--summary", files.file("of plain")})
               .exit_code == 0);
   CHECK(read_text(files.file("plain")) != metrics);
   const auto plain = read_json(files.file("of plain"));
@@ -93,29 +93,32 @@ TEST_CASE("keel train makes each change by itself and anew in each epoch") {
     CHECK(std::abs(first - plain) > kRounding);
     CHECK(std::abs(second - first) > kRounding);
   }
-  CHECK(train({"--model", "vae", "--steps", "1", "--shift", "1"}).exit_code == 0);
+  CHECK(train_on_110({"--model", "vae", "--steps", "1", "--shift", "1"}).exit_code == 0);
 }
 
 TEST_CASE("keel train sees the same changed images when it resumes") {
   const TempFolder files;
-  REQUIRE(train(changed({"--steps", "13", "--summary", files.file("whole")})).exit_code == 0);
+  REQUIRE(train_on_110(changed({"--steps", "13", "--summary", files.file("whole")})).exit_code ==
+          0);
   const std::string states = files.file("states");
-  REQUIRE(train(changed({"--steps", "7", "--save", states})).exit_code == 0);
+  REQUIRE(train_on_110(changed({"--steps", "7", "--save", states})).exit_code == 0);
   const ToolResult rest =
-      train({"--resume", states, "--steps", "13", "--summary", files.file("rest")});
+      train_on_110({"--resume", states, "--steps", "13", "--summary", files.file("rest")});
   REQUIRE_MESSAGE(rest.exit_code == 0, rest.err);
   const auto whole = read_json(files.file("whole")), resumed = read_json(files.file("rest"));
   CHECK(resumed.at("state_sha256") == whole.at("state_sha256"));
   CHECK(resumed.at("cutout") == 5);
-  CHECK(train(changed({"--resume", states, "--steps", "13"})).exit_code == 0);
+  CHECK(train_on_110(changed({"--resume", states, "--steps", "13"})).exit_code == 0);
   for (const Words& other : {Words{"--shift", "2"}, Words{"--cutout", "0"}}) {
-    const ToolResult refused = train({"--resume", states, "--steps", "13", other[0], other[1]});
+    const ToolResult refused =
+        train_on_110({"--resume", states, "--steps", "13", other[0], other[1]});
     CHECK(refused.exit_code == 1);
     CHECK(refused.err.find(other[0] + ": expected") != std::string::npos);
     CHECK(refused.err.find("was trained with") != std::string::npos);
   }
-  REQUIRE(train({"--steps", "7", "--save", files.file("plain")}).exit_code == 0);
-  const ToolResult refused = train({"--resume", files.file("plain"), "--steps", "13", "--flip"});
+  REQUIRE(train_on_110({"--steps", "7", "--save", files.file("plain")}).exit_code == 0);
+  const ToolResult refused =
+      train_on_110({"--resume", files.file("plain"), "--steps", "13", "--flip"});
   CHECK(refused.exit_code == 1);
   CHECK(refused.err.find("--flip: " + files.file("plain") + " was trained without it") !=
         std::string::npos);
@@ -125,22 +128,23 @@ TEST_CASE("keel train refuses changes that the items cannot have") {
   const TempFolder files;
   for (const char* flag : {"--shift", "--cutout"}) {
     CAPTURE(flag);
-    const ToolResult large = train({"--steps", "1", flag, "29"});
+    const ToolResult large = train_on_110({"--steps", "1", flag, "29"});
     CHECK(large.exit_code == 1);
     CHECK(large.err.find(std::string(flag) + ": expected at most 28 pixels") != std::string::npos);
-    CHECK(train({"--steps", "1", flag, "-1"}).exit_code == 2);
+    CHECK(train_on_110({"--steps", "1", flag, "-1"}).exit_code == 2);
   }
   const std::string text = files.file("text"), table = files.file("table.csv");
   std::ofstream(text) << std::string(4000, 'a') << "b";
   std::string rows = "x,y\n";
   for (int i = 0; i < 50; ++i) rows += std::to_string(i) + "," + std::to_string(i % 2) + "\n";
   std::ofstream(table) << rows;
-  const ToolResult of_text = train({"--model", "charlm", "--steps", "1", "--flip"}, text.c_str());
+  const ToolResult of_text =
+      train_on_110({"--model", "charlm", "--steps", "1", "--flip"}, text.c_str());
   CHECK(of_text.exit_code == 2);
   CHECK(of_text.err.find("--flip: changes images, and the training items are not images") !=
         std::string::npos);
   const ToolResult of_table =
-      train({"--label", "y", "--steps", "1", "--cutout", "2"}, table.c_str());
+      train_on_110({"--label", "y", "--steps", "1", "--cutout", "2"}, table.c_str());
   CHECK(of_table.exit_code == 2);
   CHECK(of_table.err.find("--cutout: changes images") != std::string::npos);
 }

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "cli/data_set.h"
+#include "cli/refusals.h"
 #include "cli/tool.h"
 #include "support/scale.h"
 
@@ -14,9 +15,6 @@ namespace {
 
 using namespace keel_test;
 namespace fs = std::filesystem;
-
-constexpr int kFailed = 1;         // wrong against data, files or at run time
-constexpr int kWrongArgument = 2;  // a flag or environment variable wrong in itself
 
 // One line on stderr that holds each of `parts`.
 void check_error(const ToolResult& result, int exit_code, const Words& parts) {
@@ -32,8 +30,8 @@ void check_error(const ToolResult& result, int exit_code, const Words& parts) {
 }
 
 // `keel train` with all its files asked for: refused, and none of them there afterwards.
-void check_refused(const Words& words, int exit_code, const Words& parts,
-                   const Variables& variables = {}) {
+void check_training_refused(const Words& words, int exit_code, const Words& parts,
+                            const Variables& variables = {}) {
   const TempFolder out;
   Words all = {"train",  "--summary",       out.file("summary"), "--metrics", out.file("metrics"),
                "--save", out.file("states")};
@@ -63,7 +61,7 @@ class BadFolder {
   std::string path() const { return folder_.path(); }
 
   void check(const Words& parts) const {
-    check_refused({"--data", path(), "--steps", "2", "--batch", "50"}, kFailed, parts);
+    check_training_refused({"--data", path(), "--steps", "2", "--batch", "50"}, kFailed, parts);
   }
   void check(const std::string& name, const std::string& bytes, const Words& parts) const {
     replace(name, bytes);
@@ -99,8 +97,9 @@ TEST_CASE("bad input: numbers that are wrong in themselves") {
   for (const Row& row : rows) {
     for (const std::string& value : row.values) {
       // A value that begins with a dash in both ways of writing it.
-      check_refused({row.flag + ("=" + value)}, kWrongArgument, {row.flag});
-      if (!value.empty()) check_refused({row.flag, value}, kWrongArgument, {row.flag, value});
+      check_training_refused({row.flag + ("=" + value)}, kWrongArgument, {row.flag});
+      if (!value.empty())
+        check_training_refused({row.flag, value}, kWrongArgument, {row.flag, value});
     }
   }
 }
@@ -108,16 +107,16 @@ TEST_CASE("bad input: numbers that are wrong in themselves") {
 TEST_CASE("bad input: NPU_LOOP_SIZE must be a count even where the flag is given") {
   for (const char* value : {"abc", "0", "-1", "2.5", "7 "}) {
     const Variables variables = {{"NPU_LOOP_SIZE", value}};
-    check_refused({"--steps", "1"}, kWrongArgument, {"NPU_LOOP_SIZE", value}, variables);
-    check_refused({"--steps", "1", "--loop-size", "5"}, kWrongArgument, {"NPU_LOOP_SIZE", value},
-                  variables);
+    check_training_refused({"--steps", "1"}, kWrongArgument, {"NPU_LOOP_SIZE", value}, variables);
+    check_training_refused({"--steps", "1", "--loop-size", "5"}, kWrongArgument,
+                           {"NPU_LOOP_SIZE", value}, variables);
   }
 }
 
 TEST_CASE("bad input: KEEL_ISA that does not exist") {
   for (const char* backend : {"cpu", "npu"}) {
-    check_refused({"--steps", "1", "--backend", backend}, kWrongArgument, {"KEEL_ISA", "'mmx'"},
-                  {{"KEEL_ISA", "mmx"}});
+    check_training_refused({"--steps", "1", "--backend", backend}, kWrongArgument,
+                           {"KEEL_ISA", "'mmx'"}, {{"KEEL_ISA", "mmx"}});
   }
 }
 
@@ -130,10 +129,10 @@ TEST_CASE("bad input: KEEL_LOG that names no level") {
 
 TEST_CASE("bad input: a read budget that is no count") {
   for (const char* value : {"0", "-1", "many", "99999999999999999999"}) {
-    check_refused({"--steps", "1", "--read-budget", value}, kWrongArgument,
-                  {"--read-budget", value});
-    check_refused({"--steps", "1"}, kWrongArgument, {"KEEL_READ_BUDGET_MIB", value},
-                  {{"KEEL_READ_BUDGET_MIB", value}});
+    check_training_refused({"--steps", "1", "--read-budget", value}, kWrongArgument,
+                           {"--read-budget", value});
+    check_training_refused({"--steps", "1"}, kWrongArgument, {"KEEL_READ_BUDGET_MIB", value},
+                           {{"KEEL_READ_BUDGET_MIB", value}});
   }
 }
 
@@ -165,16 +164,18 @@ TEST_CASE("bad input: profiles with a damaged number are the file's fault") {
 }
 
 TEST_CASE("bad input: names that do not exist suggest the nearest") {
-  check_refused({"--backend", "npv"}, kWrongArgument,
-                {"--backend", "'npv'", "ref", "cpu", "'npu'?"});
-  check_refused({"--backend", "cuda-12"}, kWrongArgument, {"--backend", "'cuda-12'"});
-  check_refused({"--model", "sofmax"}, kWrongArgument, {"--model", "'sofmax'", "'softmax'?"});
-  check_refused({"--optimizer", "adamm"}, kWrongArgument, {"--optimizer", "'adamm'", "'adam'?"});
-  check_refused({"--bach", "5"}, kWrongArgument, {"--bach", "'--batch'?"});
-  check_refused({"--loopsize=5"}, kWrongArgument, {"--loopsize", "'--loop-size'?"});
-  check_refused({"--zzzzzzzzzz"}, kWrongArgument, {"--zzzzzzzzzz"});
-  check_refused({"-q"}, kWrongArgument, {"-q"});
-  check_refused({"digits"}, kWrongArgument, {"'digits'"});
+  check_training_refused({"--backend", "npv"}, kWrongArgument,
+                         {"--backend", "'npv'", "ref", "cpu", "'npu'?"});
+  check_training_refused({"--backend", "cuda-12"}, kWrongArgument, {"--backend", "'cuda-12'"});
+  check_training_refused({"--model", "sofmax"}, kWrongArgument,
+                         {"--model", "'sofmax'", "'softmax'?"});
+  check_training_refused({"--optimizer", "adamm"}, kWrongArgument,
+                         {"--optimizer", "'adamm'", "'adam'?"});
+  check_training_refused({"--bach", "5"}, kWrongArgument, {"--bach", "'--batch'?"});
+  check_training_refused({"--loopsize=5"}, kWrongArgument, {"--loopsize", "'--loop-size'?"});
+  check_training_refused({"--zzzzzzzzzz"}, kWrongArgument, {"--zzzzzzzzzz"});
+  check_training_refused({"-q"}, kWrongArgument, {"-q"});
+  check_training_refused({"digits"}, kWrongArgument, {"'digits'"});
   check_error(run_tool({"trian"}), kWrongArgument, {"'trian'", "'train'?"});
   check_error(run_tool({"--train"}), kWrongArgument, {"'--train'"});
   check_error(run_tool({"info", "--jsom"}), kWrongArgument, {"--jsom", "'--json'?"});
@@ -183,11 +184,13 @@ TEST_CASE("bad input: names that do not exist suggest the nearest") {
 }
 
 TEST_CASE("bad input: flags that contradict each other or lack a value") {
-  check_refused({"--epochs", "2", "--steps", "5"}, kWrongArgument, {"--epochs", "--steps"});
-  check_refused({"--batch", "5", "--batch", "6"}, kWrongArgument, {"--batch", "more than once"});
-  check_refused({"--steps"}, kWrongArgument, {"steps"});
-  check_refused({"--quiet=yes"}, kWrongArgument, {"yes"});
-  check_refused({"--data", ""}, kWrongArgument, {"--data"});
+  check_training_refused({"--epochs", "2", "--steps", "5"}, kWrongArgument,
+                         {"--epochs", "--steps"});
+  check_training_refused({"--batch", "5", "--batch", "6"}, kWrongArgument,
+                         {"--batch", "more than once"});
+  check_training_refused({"--steps"}, kWrongArgument, {"steps"});
+  check_training_refused({"--quiet=yes"}, kWrongArgument, {"yes"});
+  check_training_refused({"--data", ""}, kWrongArgument, {"--data"});
   for (const char* flag : {"--summary", "--metrics", "--save"}) {
     check_error(run_tool({"train", "--steps", "1", flag, ""}), kWrongArgument, {flag});
   }
@@ -203,18 +206,19 @@ TEST_CASE("bad input: without a command the usage comes on stderr") {
 TEST_CASE("bad input: a batch larger than the data") {
   const BadFolder data;
   for (const char* batch : {"301", "1000000", "1000000000000"}) {
-    check_refused({"--data", data.path(), "--steps", "1", "--batch", batch}, kFailed,
-                  {"--batch", "300", batch});
+    check_training_refused({"--data", data.path(), "--steps", "1", "--batch", batch}, kFailed,
+                           {"--batch", "300", batch});
   }
-  check_refused({"--steps", "1", "--batch", "60001"}, kFailed, {"--batch", "60000", "60001"});
+  check_training_refused({"--steps", "1", "--batch", "60001"}, kFailed,
+                         {"--batch", "60000", "60001"});
 }
 
 TEST_CASE("bad input: folders and files that are not there") {
   const BadFolder data;
   const std::string missing = data.path() + "/no/such";
-  check_refused({"--data", missing}, kFailed, {missing, "No such file"});
+  check_training_refused({"--data", missing}, kFailed, {missing, "No such file"});
   const std::string a_file = data.path() + "/" + kTrainImages;
-  check_refused({"--data", a_file}, kFailed, {a_file, "not a folder"});
+  check_training_refused({"--data", a_file}, kFailed, {a_file, "not a folder"});
   for (const std::string& name : {kTrainImages, kTrainLabels, kTestImages, kTestLabels}) {
     const BadFolder lacking;
     lacking.remove(name);

@@ -247,7 +247,8 @@ TEST_CASE("bench suites: what is wrong is told and nothing is written") {
 namespace {
 
 // Ends with one line that says `part`, before anything is measured, and leaves nothing behind.
-void check_refused(const TempFolder& folder, Words words, int exit_code, const std::string& part) {
+void check_bench_refused(const TempFolder& folder, Words words, int exit_code,
+                         const std::string& part) {
   words.insert(words.begin(), "bench");
   CAPTURE(join(words));
   const ToolResult run = run_tool(words);
@@ -265,11 +266,12 @@ TEST_CASE("bench suites: files that cannot be written are known before anything 
   for (const std::string flag : {"--json", "--html"}) {
     for (const std::string& bad :
          {folder.path(), folder.file("none/out"), std::string("/dev/null")}) {
-      check_refused(folder, {"compile", "--sizes", "50", flag, bad}, 1, flag + ": " + bad);
+      check_bench_refused(folder, {"compile", "--sizes", "50", flag, bad}, 1, flag + ": " + bad);
     }
   }
   const std::string file = folder.file("out");
-  check_refused(folder, {"compile", "--sizes", "50", "--json", file, "--html", file}, 2, "--json");
+  check_bench_refused(folder, {"compile", "--sizes", "50", "--json", file, "--html", file}, 2,
+                      "--json");
   std::filesystem::create_symlink("nowhere", folder.file("link"));
   const ToolResult run = run_tool({"bench", "compile", "--json", folder.file("link")});
   CHECK(run.exit_code == 1);
@@ -281,13 +283,13 @@ TEST_CASE("bench suites: data that are not there end it before anything is measu
   const TempFolder folder;
   const std::string file = folder.file("out.json"), missing = folder.file("none");
   for (const char* suite : {"train", "loop", "feed", "all"}) {
-    check_refused(folder, {suite, "--data", missing, "--json", file}, 1, missing);
-    check_refused(folder, {suite, "--data", folder.path(), "--json", file}, 1, folder.path());
+    check_bench_refused(folder, {suite, "--data", missing, "--json", file}, 1, missing);
+    check_bench_refused(folder, {suite, "--data", folder.path(), "--json", file}, 1, folder.path());
   }
   // Whatever could be measured before the batch that is too large.
-  check_refused(folder, {"train", "--batches", "1,70000", "--json", file}, 1, "60000");
+  check_bench_refused(folder, {"train", "--batches", "1,70000", "--json", file}, 1, "60000");
   for (const char* suite : {"loop", "feed"})
-    check_refused(folder, {suite, "--batch", "70000", "--json", file}, 1, "60000");
+    check_bench_refused(folder, {suite, "--batch", "70000", "--json", file}, 1, "60000");
 }
 
 TEST_CASE("bench suites: help lists the flags and measures nothing") {

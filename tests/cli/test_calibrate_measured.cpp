@@ -29,7 +29,7 @@ class Table {
   TempFolder folder_;
 };
 
-const std::string kRows =
+const std::string kMeasuredRows =
     "910-30c,a,Add,30,10.5,\"\"\"1024,512;1024,512\"\"\",FLOAT;FLOAT,ND;ND,\"1024,512\",FLOAT,ND\n"
     "910-30c,b,MatMul,30,50.0,\"1024,1024;1024,1024\",FLOAT16;FLOAT16,ND;ND,\"1024,1024\",FLOAT16,"
     "ND\n"
@@ -39,7 +39,7 @@ const std::string kRows =
 }  // namespace
 
 TEST_CASE("calibrate: a table of measurements is compared by class as text JSON and a page") {
-  const Table table(kRows);
+  const Table table(kMeasuredRows);
   const ToolResult result =
       run_tool({"calibrate", "--measured", table.path("op_summary_0.csv"), "--json",
                 table.path("out.json"), "--html", table.path("out.html")});
@@ -152,7 +152,7 @@ TEST_CASE("calibrate: lines of a net do not take the name of a net that the tabl
 }
 
 TEST_CASE("calibrate: --preset prices all rows and --device takes some") {
-  const Table table(kRows + "x9,e,Add,1,2,\"4;4\",FLOAT;FLOAT,ND;ND,4,FLOAT,ND\n");
+  const Table table(kMeasuredRows + "x9,e,Add,1,2,\"4;4\",FLOAT;FLOAT,ND;ND,4,FLOAT,ND\n");
   const std::string path = table.path("op_summary_0.csv");
   const ToolResult unknown = run_tool({"calibrate", "--measured", path});
   CHECK(unknown.exit_code == 1);
@@ -243,7 +243,7 @@ TEST_CASE("calibrate: a parameter that no rows of the part that predicts tell is
 
 TEST_CASE("calibrate: a page has printable names and a look of its own for each class") {
   const std::string rest = ",30,50.0,\"4\",FLOAT16,ND,\"4\",FLOAT16,ND\n";
-  const Table table(kRows + "910-30c,e,Odd\x1b[31m" + rest + "9\xff" + "10,f,Odd" + rest +
+  const Table table(kMeasuredRows + "910-30c,e,Odd\x1b[31m" + rest + "9\xff" + "10,f,Odd" + rest +
                     "910-30c,g,Conv2D,30,50,\"4,2,8,8,16;18,3,16,16\",FLOAT16;FLOAT16,NC1HWC0;"
                     "NC1HWC0,\"4,3,8,8,16\",FLOAT16,NC1HWC0\n\n");
   const ToolResult result =

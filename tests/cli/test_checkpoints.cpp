@@ -20,7 +20,7 @@ namespace {
 using namespace keel_test;
 namespace fs = std::filesystem;
 
-Words train(const Words& more) {
+Words quiet_training(const Words& more) {
   Words words = {"train", "--quiet", "--data", small_data().path(), "--batch", "16"};
   words.insert(words.end(), more.begin(), more.end());
   return words;
@@ -58,7 +58,7 @@ TEST_CASE("checkpoints: a training is resumed from the folder as if nothing had 
     };
     const auto with = [&](Words words) {
       words.insert(words.end(), base.begin(), base.end());
-      return train(words);
+      return quiet_training(words);
     };
     const auto whole = run("whole", with({"--steps", "43"}));
     const auto saved = [&](const std::string& steps) {
@@ -91,7 +91,8 @@ TEST_CASE("checkpoints: a training is resumed from the folder as if nothing had 
 
 TEST_CASE("checkpoints: a file says all about its run and is a file like any other") {
   const TempFolder files;
-  REQUIRE(run_tool(train({"--steps", "12", "--lr", "0.25", "--checkpoint", files.file("runs")}))
+  REQUIRE(run_tool(
+              quiet_training({"--steps", "12", "--lr", "0.25", "--checkpoint", files.file("runs")}))
               .exit_code == 0);
   CHECK(names_in(files.file("runs")) == Words{"step-0000000012.safetensors"});
   const auto metadata = metadata_of(file_of(files, 12));
@@ -116,9 +117,9 @@ TEST_CASE("checkpoints: a time is a period as well and the metrics are not torn 
   const TempFolder files;
   const std::string metrics = files.file("metrics");
   const ToolResult result =
-      run_tool(train({"--steps", "2000", "--loop-size", "100000", "--checkpoint",
-                      files.file("runs"), "--save-every", "5ms", "--keep", "0", "--metrics",
-                      metrics, "--summary", files.file("summary")}));
+      run_tool(quiet_training({"--steps", "2000", "--loop-size", "100000", "--checkpoint",
+                               files.file("runs"), "--save-every", "5ms", "--keep", "0",
+                               "--metrics", metrics, "--summary", files.file("summary")}));
   REQUIRE_MESSAGE(result.exit_code == 0, result.err);
   CHECK(read_json_lines(metrics).size() == 2000);
   const auto summary = read_json(files.file("summary"));
@@ -130,8 +131,9 @@ TEST_CASE("checkpoints: a signal leaves one of the step that it ended") {
   const TempFolder files;
   const std::string metrics = files.file("metrics");
   const ToolResult result = run_tool_until(
-      train({"--steps", "1000000000", "--metrics", metrics, "--summary", files.file("summary"),
-             "--checkpoint", files.file("runs"), "--save-every", "1h"}),
+      quiet_training({"--steps", "1000000000", "--metrics", metrics, "--summary",
+                      files.file("summary"), "--checkpoint", files.file("runs"), "--save-every",
+                      "1h"}),
       [&] { return fs::exists(metrics) && fs::file_size(metrics) > 0; }, 1, SIGTERM);
   CHECK(result.exit_code == 128 + SIGTERM);
   const int64_t steps = read_json(files.file("summary")).at("steps");
@@ -147,7 +149,7 @@ TEST_CASE("checkpoints: a damaged newest file is refused and the one before it i
     words.insert(words.end(), outputs.begin(), outputs.end());
     return run_tool(words);
   };
-  Words first = train({"--steps", "10"});
+  Words first = quiet_training({"--steps", "10"});
   first.insert(first.end(), outputs.begin(), outputs.end());
   REQUIRE(run_tool(first).exit_code == 0);
   REQUIRE(resume(runs, "20").exit_code == 0);
@@ -161,7 +163,8 @@ TEST_CASE("checkpoints: a damaged newest file is refused and the one before it i
   // The older one is gone on with, and the damaged one goes when the first new one is there.
   CHECK(resume(file_of(files, 24), "40").exit_code == 0);
   CHECK_FALSE(fs::exists(newest));
-  REQUIRE(run_tool(train({"--steps", "40", "--summary", files.file("whole")})).exit_code == 0);
+  REQUIRE(run_tool(quiet_training({"--steps", "40", "--summary", files.file("whole")})).exit_code ==
+          0);
   CHECK(read_json(files.file("summary")).at("state_sha256") ==
         read_json(files.file("whole")).at("state_sha256"));
 }
@@ -169,10 +172,10 @@ TEST_CASE("checkpoints: a damaged newest file is refused and the one before it i
 TEST_CASE("checkpoints: the folder of another training and wrong flags are refused") {
   const TempFolder files;
   const std::string runs = files.file("runs");
-  REQUIRE(run_tool(train({"--steps", "5", "--checkpoint", runs})).exit_code == 0);
+  REQUIRE(run_tool(quiet_training({"--steps", "5", "--checkpoint", runs})).exit_code == 0);
   const auto refused = [&](const Words& words, int exit_code, const Words& parts) {
     CAPTURE(join(words));
-    check_failed(run_tool(train(words)), exit_code, parts);
+    check_failed(run_tool(quiet_training(words)), exit_code, parts);
     CHECK(names_in(runs) == Words{"step-0000000005.safetensors"});
   };
   refused({"--steps", "9", "--checkpoint", runs}, 1,
@@ -204,8 +207,9 @@ TEST_CASE("checkpoints: a folder that another training writes to costs no metric
   const int folder = ::open(runs.c_str(), O_RDONLY | O_DIRECTORY);
   REQUIRE(folder >= 0);
   REQUIRE(::flock(folder, LOCK_EX | LOCK_NB) == 0);
-  check_failed(run_tool(train({"--steps", "5", "--checkpoint", runs, "--metrics", metrics})), 1,
-               {"--checkpoint", "another training writes to it"});
+  check_failed(
+      run_tool(quiet_training({"--steps", "5", "--checkpoint", runs, "--metrics", metrics})), 1,
+      {"--checkpoint", "another training writes to it"});
   ::close(folder);
   CHECK(read_text(metrics) == "{\"step\":1}\n");
 }
@@ -214,9 +218,8 @@ TEST_CASE(
     "checkpoints: metrics that lack lines before the file's step are gone on with and told of") {
   const TempFolder files;
   const std::string runs = files.file("runs"), metrics = files.file("metrics");
-  REQUIRE(
-      run_tool(train({"--steps", "12", "--checkpoint", runs, "--metrics", metrics})).exit_code ==
-      0);
+  REQUIRE(run_tool(quiet_training({"--steps", "12", "--checkpoint", runs, "--metrics", metrics}))
+              .exit_code == 0);
   const std::string whole = read_text(metrics);
   files.write("metrics", whole.substr(0, whole.find("{\"step\":11,")));
   const ToolResult result =
@@ -231,28 +234,28 @@ TEST_CASE(
   const TempFolder files;
   fs::create_directories(file_of(files, 30));
   const auto run = [&](const char* policy) {
-    return run_tool(train({"--steps",
-                           "100000",
-                           "--loop-size",
-                           "100000",
-                           "--stop-at",
-                           "2",
-                           "--metric",
-                           "loss",
-                           "--eval-every",
-                           "60",
-                           "--lr",
-                           "0.001",
-                           "--checkpoint",
-                           files.file("runs"),
-                           "--save-every",
-                           "30",
-                           "--on-save-error",
-                           policy,
-                           "--save",
-                           files.file("states"),
-                           "--summary",
-                           files.file("summary")}));
+    return run_tool(quiet_training({"--steps",
+                                    "100000",
+                                    "--loop-size",
+                                    "100000",
+                                    "--stop-at",
+                                    "2",
+                                    "--metric",
+                                    "loss",
+                                    "--eval-every",
+                                    "60",
+                                    "--lr",
+                                    "0.001",
+                                    "--checkpoint",
+                                    files.file("runs"),
+                                    "--save-every",
+                                    "30",
+                                    "--on-save-error",
+                                    policy,
+                                    "--save",
+                                    files.file("states"),
+                                    "--summary",
+                                    files.file("summary")}));
   };
   const ToolResult stopped = run("stop");
   check_failed(stopped, 1, {file_of(files, 30), "expected a regular file"});
@@ -281,13 +284,13 @@ TEST_CASE("checkpoints: a full and a read-only disk lose neither the training no
   }
   const TempFolder files;
   fs::create_directory(files.file("runs"));
-  REQUIRE(run_tool(train({"--steps", "3000", "--summary", files.file("whole"), "--metrics",
-                          files.file("whole.metrics")}))
+  REQUIRE(run_tool(quiet_training({"--steps", "3000", "--summary", files.file("whole"), "--metrics",
+                                   files.file("whole.metrics")}))
               .exit_code == 0);
   const auto words = [&](const std::string& steps, const char* policy) {
-    return train({"--steps", steps, "--checkpoint", files.file("runs"), "--save-every", "100",
-                  "--keep", "2", "--on-save-error", policy, "--metrics", files.file("metrics"),
-                  "--summary", files.file("summary")});
+    return quiet_training({"--steps", steps, "--checkpoint", files.file("runs"), "--save-every",
+                           "100", "--keep", "2", "--on-save-error", policy, "--metrics",
+                           files.file("metrics"), "--summary", files.file("summary")});
   };
   // A file of softmax takes 33 KiB: one fits, and a second one does not.
   const char* full = R"(

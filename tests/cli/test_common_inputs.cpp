@@ -16,7 +16,7 @@ namespace {
 
 using namespace keel_test;
 
-const char* const kRules = "OpType::sum::InputDtype:float32,OutputDtype:float32\n";
+const char* const kPrecisionRules = "OpType::sum::InputDtype:float32,OutputDtype:float32\n";
 
 std::string text_of(const std::string& path_in_source) {
   return read_text(std::string(KEEL_SOURCE_DIR) + "/" + path_in_source);
@@ -36,8 +36,8 @@ void check_kept(const Words& words, const std::string& file, const std::string& 
 }
 
 // Saved states of softmax regression on a small data set.
-struct Trained : TempFolder {
-  Trained() {
+struct SavedSoftmax : TempFolder {
+  SavedSoftmax() {
     const ToolResult result = run_tool({"train", "--quiet", "--data", small_data().path(),
                                         "--batch", "16", "--steps", "1", "--save", states()});
     REQUIRE_MESSAGE(result.exit_code == 0, result.err);
@@ -48,8 +48,8 @@ struct Trained : TempFolder {
 }  // namespace
 
 TEST_CASE("common inputs: eval and predict keep what they read by flags and variables") {
-  const Trained files;
-  const std::string rules = files.write("rules.cfg", kRules);
+  const SavedSoftmax files;
+  const std::string rules = files.write("rules.cfg", kPrecisionRules);
   const std::string preset =
       files.write("preset.json", text_of("backends/npu/presets/ascend910b1.json"));
   const std::string table =
@@ -107,7 +107,7 @@ TEST_CASE("common inputs: a configuration does not replace the files that its op
 }
 
 TEST_CASE("common inputs: a preset that is built in is no file of that name") {
-  const Trained files;
+  const SavedSoftmax files;
   const std::string json = files.file("ascend910b1");
   const ToolResult result = run_tool({"eval", "--load", files.states(), "--json", json},
                                      {{"KEEL_NPU_PRESET", "ascend910b1"}});

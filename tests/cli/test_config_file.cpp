@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "cli/data_set.h"
+#include "cli/refusals.h"
 #include "cli/tool.h"
 #include "support/error_of.h"
 
@@ -38,8 +39,8 @@ class Config {
 };
 
 // Refused with one line that names the file and holds each of `parts`.
-void check_refused(const std::string& text, int exit_code, const Words& parts,
-                   const Words& words = {}) {
+void check_config_refused(const std::string& text, int exit_code, const Words& parts,
+                          const Words& words = {}) {
   CAPTURE(text.substr(0, 200));
   const Config config(text);
   const ToolResult result = config.train(words);
@@ -51,13 +52,11 @@ void check_refused(const std::string& text, int exit_code, const Words& parts,
   CHECK(result.out.empty());
 }
 
-constexpr int kFailed = 1;         // the file cannot be read
-constexpr int kWrongArgument = 2;  // what it says is wrong
-
 }  // namespace
 
 TEST_CASE("config: a file trains as the same flags do and the summary names the file") {
-  check_refused(R"({"plugin": []})", kWrongArgument, {"plugin: expected a list that is not empty"});
+  check_config_refused(R"({"plugin": []})", kWrongArgument,
+                       {"plugin: expected a list that is not empty"});
   const Config good(R"({"model": "mlp", "batch": 20, "steps": 12, "loop-size": 5, "lr": 0.25,
                         "no-cache": true, "flip": false, "seed": 7, "keep-best": "loss"})");
   json of_file = good.summary();
@@ -82,7 +81,8 @@ TEST_CASE("config: a number is the same however it is written") {
   CHECK(summary["batch"] == 20);
   CHECK(summary["steps"] == 3);
   CHECK(summary["lr"] == 0.25);
-  check_refused(R"({"batch": 15e-1})", kWrongArgument, {"--batch: expected an integer", "'1.5'"});
+  check_config_refused(R"({"batch": 15e-1})", kWrongArgument,
+                       {"--batch: expected an integer", "'1.5'"});
 }
 
 TEST_CASE("config: a flag on the command line wins over the file") {
@@ -119,19 +119,19 @@ TEST_CASE("config: every command has it") {
 }
 
 TEST_CASE("config: files that cannot be read as JSON") {
-  check_refused("", kWrongArgument, {":1:"});
-  check_refused("{", kWrongArgument, {":1:1: "});
-  check_refused("{\n  \"batch\": 20 // images\n}", kWrongArgument, {":2:15"});
-  check_refused("{\"batch\": 20,}", kWrongArgument, {":1:14"});
-  check_refused("{\"batch\": 20} {}", kWrongArgument, {":1:15"});
-  check_refused("{\"batch\": 20,\n \"batch\": 30}", kWrongArgument,
-                {":2:", "\"batch\" stands here twice"});
-  check_refused(std::string("{\"batch\"\0: 20}", 14), kWrongArgument, {":1:"});
-  check_refused("{\"label\": \"\xff\"}", kWrongArgument, {":1:"});
+  check_config_refused("", kWrongArgument, {":1:"});
+  check_config_refused("{", kWrongArgument, {":1:1: "});
+  check_config_refused("{\n  \"batch\": 20 // images\n}", kWrongArgument, {":2:15"});
+  check_config_refused("{\"batch\": 20,}", kWrongArgument, {":1:14"});
+  check_config_refused("{\"batch\": 20} {}", kWrongArgument, {":1:15"});
+  check_config_refused("{\"batch\": 20,\n \"batch\": 30}", kWrongArgument,
+                       {":2:", "\"batch\" stands here twice"});
+  check_config_refused(std::string("{\"batch\"\0: 20}", 14), kWrongArgument, {":1:"});
+  check_config_refused("{\"label\": \"\xff\"}", kWrongArgument, {":1:"});
   std::string deep;
   for (int i = 0; i < 100000; ++i) deep += "{\"batch\":";
-  check_refused(deep, kWrongArgument, {":1:"});
-  check_refused(std::string(100 << 20, ' '), kFailed, {"got 104857600"});
+  check_config_refused(deep, kWrongArgument, {":1:"});
+  check_config_refused(std::string(100 << 20, ' '), kFailed, {"got 104857600"});
   const Config config("{}");
   const ToolResult missing =
       run_tool({"train", "--config", config.file("nothing.json"), "--steps", "1"});
@@ -142,26 +142,32 @@ TEST_CASE("config: files that cannot be read as JSON") {
 }
 
 TEST_CASE("config: keys and values that no flag takes") {
-  check_refused("[]", kWrongArgument, {"expected an object"});
-  check_refused("7", kWrongArgument, {"expected an object"});
-  check_refused(R"({"bacth": 20})", kWrongArgument, {"no flag 'bacth'", "did you mean 'batch'?"});
-  check_refused(R"({"loop_size": 20})", kWrongArgument, {"did you mean 'loop-size'?"});
-  check_refused(R"({"--batch": 20})", kWrongArgument, {"no flag '--batch'"});
-  check_refused(R"({"": 20})", kWrongArgument, {"no flag ''"});
-  check_refused(R"({"config": "x"})", kWrongArgument, {"for the command line alone"});
-  check_refused(R"({"help": true})", kWrongArgument, {"for the command line alone"});
-  check_refused(R"({"batch": "20"})", kWrongArgument, {": batch: expected a number, got \"20\""});
-  check_refused(R"({"batch": true})", kWrongArgument, {": batch: expected a number"});
-  check_refused(R"({"batch": null})", kWrongArgument, {": batch: expected a number"});
-  check_refused(R"({"batch": [20]})", kWrongArgument, {": batch: expected a number"});
-  check_refused(R"({"batch": {"n": 20}})", kWrongArgument, {": batch: expected a number"});
-  check_refused(R"({"model": 5})", kWrongArgument, {": model: expected a text, got 5"});
-  check_refused(R"({"model": ""})", kWrongArgument, {": model: expected a text that is not empty"});
-  check_refused(R"({"model": "a\u0000b"})", kWrongArgument, {": model: expected a text", "NUL"});
-  check_refused(R"({"quiet": 1})", kWrongArgument, {": quiet: expected true or false, got 1"});
-  check_refused(R"({"quiet": "yes"})", kWrongArgument, {": quiet: expected true or false"});
-  check_refused(R"({"keep-best": 1})", kWrongArgument, {": keep-best: expected a text, or true"});
-  check_refused(R"({"plugin": [7]})", kWrongArgument, {": plugin[0]: expected a text"});
+  check_config_refused("[]", kWrongArgument, {"expected an object"});
+  check_config_refused("7", kWrongArgument, {"expected an object"});
+  check_config_refused(R"({"bacth": 20})", kWrongArgument,
+                       {"no flag 'bacth'", "did you mean 'batch'?"});
+  check_config_refused(R"({"loop_size": 20})", kWrongArgument, {"did you mean 'loop-size'?"});
+  check_config_refused(R"({"--batch": 20})", kWrongArgument, {"no flag '--batch'"});
+  check_config_refused(R"({"": 20})", kWrongArgument, {"no flag ''"});
+  check_config_refused(R"({"config": "x"})", kWrongArgument, {"for the command line alone"});
+  check_config_refused(R"({"help": true})", kWrongArgument, {"for the command line alone"});
+  check_config_refused(R"({"batch": "20"})", kWrongArgument,
+                       {": batch: expected a number, got \"20\""});
+  check_config_refused(R"({"batch": true})", kWrongArgument, {": batch: expected a number"});
+  check_config_refused(R"({"batch": null})", kWrongArgument, {": batch: expected a number"});
+  check_config_refused(R"({"batch": [20]})", kWrongArgument, {": batch: expected a number"});
+  check_config_refused(R"({"batch": {"n": 20}})", kWrongArgument, {": batch: expected a number"});
+  check_config_refused(R"({"model": 5})", kWrongArgument, {": model: expected a text, got 5"});
+  check_config_refused(R"({"model": ""})", kWrongArgument,
+                       {": model: expected a text that is not empty"});
+  check_config_refused(R"({"model": "a\u0000b"})", kWrongArgument,
+                       {": model: expected a text", "NUL"});
+  check_config_refused(R"({"quiet": 1})", kWrongArgument,
+                       {": quiet: expected true or false, got 1"});
+  check_config_refused(R"({"quiet": "yes"})", kWrongArgument, {": quiet: expected true or false"});
+  check_config_refused(R"({"keep-best": 1})", kWrongArgument,
+                       {": keep-best: expected a text, or true"});
+  check_config_refused(R"({"plugin": [7]})", kWrongArgument, {": plugin[0]: expected a text"});
 }
 
 TEST_CASE("config: the steps of a profile are a number or a range") {
@@ -177,15 +183,20 @@ TEST_CASE("config: the steps of a profile are a number or a range") {
 }
 
 TEST_CASE("config: what is wrong in a flag of the file names the file") {
-  check_refused(R"({"batch": 0})", kWrongArgument, {"--batch: expected", "(--batch is from "});
-  check_refused(R"({"batch": 1.5})", kWrongArgument, {"--batch: expected an integer", "1.5"});
-  check_refused(R"({"batch": 99999999999999999999})", kWrongArgument, {"--batch"});
-  check_refused(R"({"loop-size": 0})", kWrongArgument, {"--loop-size", "(--loop-size is from "});
-  check_refused(R"({"loop-size": "sometimes"})", kWrongArgument, {"--loop-size"});
-  check_refused(R"({"epochs": 2})", kWrongArgument, {"--epochs is given as well", "(--epochs is "},
-                {"--steps", "5"});
-  check_refused(R"({"epochs": 2, "steps": 3})", kWrongArgument, {"(--epochs, --steps are from "});
-  check_refused(R"({"precision-mode": "origin"})", kWrongArgument, {"(--precision-mode is from "});
+  check_config_refused(R"({"batch": 0})", kWrongArgument,
+                       {"--batch: expected", "(--batch is from "});
+  check_config_refused(R"({"batch": 1.5})", kWrongArgument,
+                       {"--batch: expected an integer", "1.5"});
+  check_config_refused(R"({"batch": 99999999999999999999})", kWrongArgument, {"--batch"});
+  check_config_refused(R"({"loop-size": 0})", kWrongArgument,
+                       {"--loop-size", "(--loop-size is from "});
+  check_config_refused(R"({"loop-size": "sometimes"})", kWrongArgument, {"--loop-size"});
+  check_config_refused(R"({"epochs": 2})", kWrongArgument,
+                       {"--epochs is given as well", "(--epochs is "}, {"--steps", "5"});
+  check_config_refused(R"({"epochs": 2, "steps": 3})", kWrongArgument,
+                       {"(--epochs, --steps are from "});
+  check_config_refused(R"({"precision-mode": "origin"})", kWrongArgument,
+                       {"(--precision-mode is from "});
 }
 
 TEST_CASE("config: the file is given once and is no other file of the command") {

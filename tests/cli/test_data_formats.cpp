@@ -38,7 +38,7 @@ std::string table(int rows) {
   return text;
 }
 
-json train(const Words& words, const TempFolder& files) {
+json train_and_save(const Words& words, const TempFolder& files) {
   Words all = {"train", "--summary", files.file("summary"), "--save", files.file("states")};
   all.insert(all.end(), words.begin(), words.end());
   const ToolResult result = run_tool(all);
@@ -55,15 +55,16 @@ TEST_CASE("data formats: cifar10 trains with every model and is evaluated") {
   data.write("test_batch.bin", cifar_records(20));
   for (const std::string model : {"lenet", "resnet", "transformer", "lstm", "mlp", "softmax"}) {
     CAPTURE(model);
-    const json s =
-        train({"--data", data.path(), "--model", model, "--steps", "2", "--batch", "10"}, files);
+    const json s = train_and_save(
+        {"--data", data.path(), "--model", model, "--steps", "2", "--batch", "10"}, files);
     CHECK(s.at("data").get<std::string>().find("CIFAR-10") != std::string::npos);
     const ToolResult result =
         run_tool({"eval", "--load", files.file("states"), "--json", files.file("j")});
     REQUIRE_MESSAGE(result.exit_code == 0, result.err);
     CHECK(read_json(files.file("j")).at("accuracy") == s.at("test_accuracy"));
   }
-  CHECK(train({"--data", data.path(), "--epochs", "10", "--batch", "10", "--lr", "0.05"}, files)
+  CHECK(train_and_save({"--data", data.path(), "--epochs", "10", "--batch", "10", "--lr", "0.05"},
+                       files)
             .at("test_accuracy") == 1);
   // Weights of colour images and grey ones.
   const ToolResult grey = run_tool({"eval", "--load", files.file("states"), "--data", "digits"});
@@ -98,7 +99,7 @@ TEST_CASE("data formats: another column of classes than the file's is told of as
   }
   const std::string path = files.write("t.csv", text);
   const std::string states = files.file("states");
-  train({"--data", path, "--label", "kind", "--batch", "5", "--steps", "2"}, files);
+  train_and_save({"--data", path, "--label", "kind", "--batch", "5", "--steps", "2"}, files);
   const std::string told =
       "--label: expected kind, as " + states + " was trained with, got other; drop the flag";
   for (const Words& words : std::vector<Words>{{"train", "--steps", "4", "--resume", states},
@@ -129,7 +130,7 @@ TEST_CASE("data formats: a table trains resumes and is evaluated") {
     more.insert(more.begin(), base.begin(), base.end());
     return more;
   };
-  const json s = train(with({"--epochs", "200"}), files);
+  const json s = train_and_save(with({"--epochs", "200"}), files);
   CHECK(s.at("test_accuracy") == 1);
   CHECK(s.at("steps") == 800);  // 48 rows, 12 for the test
   CHECK(s.at("top_k") == 3);
@@ -158,9 +159,9 @@ TEST_CASE("data formats: columns of a table are known by their names") {
   };
   const std::string swapped = with_header("swapped.csv", "width,length,kind", true);
   const std::string other = with_header("other.csv", "length,depth,kind", false);
-  const json s =
-      train({"--data", path, "--label", "kind", "--batch", "12", "--lr", "0.5", "--epochs", "200"},
-            files);
+  const json s = train_and_save(
+      {"--data", path, "--label", "kind", "--batch", "12", "--lr", "0.5", "--epochs", "200"},
+      files);
   REQUIRE(s.at("test_accuracy") == 1);
   const std::string states = files.file("states");
   const auto loss_of = [&](const std::string& saved, const std::string& data) {
@@ -202,7 +203,7 @@ TEST_CASE("data formats: columns of a table are known by their names") {
   // Names may be no text in UTF-8.
   const TempFolder others;
   const std::string latin = with_header("latin.csv", "l\xe4nge,0xb,kind", false);
-  train({"--data", latin, "--label", "kind", "--batch", "12", "--epochs", "20"}, others);
+  train_and_save({"--data", latin, "--label", "kind", "--batch", "12", "--epochs", "20"}, others);
   const std::string turned = with_header("turned.csv", "0xb,l\xe4nge,kind", true);
   CHECK(loss_of(others.file("states"), turned) == loss_of(others.file("states"), latin));
 }
@@ -286,9 +287,9 @@ TEST_CASE("data formats: validation rows of a sorted table are of all its classe
   std::string text = "x,kind\n";
   for (int row = 0; row < 120; ++row)
     text += std::to_string(row) + ".5," + std::to_string(row / 40) + "\n";
-  train({"--data", files.write("t.csv", text), "--label", "kind", "--batch", "10", "--steps", "1",
-         "--validation", "30"},
-        files);
+  train_and_save({"--data", files.write("t.csv", text), "--label", "kind", "--batch", "10",
+                  "--steps", "1", "--validation", "30"},
+                 files);
   const ToolResult result = run_tool(
       {"eval", "--load", files.file("states"), "--split", "validation", "--json", files.file("j")});
   REQUIRE_MESSAGE(result.exit_code == 0, result.err);

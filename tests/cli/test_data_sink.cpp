@@ -6,24 +6,16 @@
 
 #include "cli/data_set.h"
 #include "cli/tool.h"
+#include "cli/training_run.h"
 #include "support/error_of.h"
 
 namespace keel_test {
 namespace {
 
-struct Run {
-  std::string out, metrics;
-  nlohmann::json summary;
-};
-
-Run train(const TempFolder& files, const Words& words) {
-  Words all = {"train", "--summary", files.file("summary"), "--metrics", files.file("metrics")};
-  all.insert(all.end(), words.begin(), words.end());
-  CAPTURE(join(all));
-  const ToolResult result = run_tool(all);
-  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
-  CHECK(result.err == "");
-  return {result.out, read_text(files.file("metrics")), read_json(files.file("summary"))};
+TrainingRun train_without_warnings(const TempFolder& files, const Words& words) {
+  const TrainingRun run = training_run(files, words);
+  CHECK(run.err == "");
+  return run;
 }
 
 }  // namespace
@@ -39,8 +31,9 @@ TEST_CASE("data sink: off feeds each step from the host with the same bits and s
       CAPTURE(backend);
       const Words words = {"--data", data.path(), "--batch", "16",        "--backend",
                            backend,  "--steps",   "35",      "--threads", threads};
-      const Run on = train(files, with(words, {"--data-sink", "on", "--loop-size", "7"}));
-      const Run off = train(files, with(words, {"--data-sink", "off"}));
+      const TrainingRun on =
+          train_without_warnings(files, with(words, {"--data-sink", "on", "--loop-size", "7"}));
+      const TrainingRun off = train_without_warnings(files, with(words, {"--data-sink", "off"}));
       CHECK_MESSAGE(on.metrics == off.metrics, "the losses differ");
       for (const char* key : {"state_sha256", "test_accuracy", "test_loss", "epoch_loss"})
         CHECK(on.summary.at(key) == off.summary.at(key));
@@ -105,22 +98,24 @@ TEST_CASE("data sink: a training that was fed by the host goes on by the queue a
   const TempFolder files;
   DataSet(250, 20).write_to(data);
   const Words base = {"--data", data.path(), "--batch", "16"};
-  const Run whole = train(files, with(base, {"--steps", "40"}));
+  const TrainingRun whole = train_without_warnings(files, with(base, {"--steps", "40"}));
   const std::string states = files.file("states");
   for (const bool sink_first : {false, true}) {
     const char* first = sink_first ? "on" : "off";
     const char* second = sink_first ? "off" : "on";
-    train(files, with(base, {"--steps", "18", "--save", states, "--data-sink", first}));
-    const Run rest =
-        train(files, with(base, {"--resume", states, "--steps", "40", "--data-sink", second}));
+    train_without_warnings(files,
+                           with(base, {"--steps", "18", "--save", states, "--data-sink", first}));
+    const TrainingRun rest = train_without_warnings(
+        files, with(base, {"--resume", states, "--steps", "40", "--data-sink", second}));
     CHECK(rest.metrics == whole.metrics);
     CHECK(rest.summary.at("state_sha256") == whole.summary.at("state_sha256"));
   }
   // From a checkpoint in the middle of a launch of the queue's.
   const std::string folder = files.file("checkpoints");
-  train(files, with(base, {"--steps", "23", "--data-sink", "off", "--checkpoint", folder,
-                           "--save-every", "10"}));
-  const Run rest = train(files, with(base, {"--resume", folder, "--steps", "40"}));
+  train_without_warnings(files, with(base, {"--steps", "23", "--data-sink", "off", "--checkpoint",
+                                            folder, "--save-every", "10"}));
+  const TrainingRun rest =
+      train_without_warnings(files, with(base, {"--resume", folder, "--steps", "40"}));
   CHECK(rest.summary.at("state_sha256") == whole.summary.at("state_sha256"));
 }
 

@@ -20,13 +20,13 @@ namespace {
 using namespace keel_test;
 using nlohmann::json;
 
-struct Trained {
+struct QuietTraining {
   ToolResult result;
   json summary;
   std::string metrics;
 };
 
-Trained train(const Words& more) {
+QuietTraining train_quietly(const Words& more) {
   const TempFolder files;
   Words words = {
       "train", "--quiet", "--summary", files.file("summary"), "--metrics", files.file("metrics")};
@@ -36,13 +36,13 @@ Trained train(const Words& more) {
   return {result, read_json(files.file("summary")), read_text(files.file("metrics"))};
 }
 
-constexpr int kRows = 150;
+constexpr int kTableRows = 150;
 constexpr int kStep = 57;
 
 // Two numbers of about 1 and a class in each row; 1e30, which is infinite in f16, in planted ones.
-std::string table(const std::function<bool(int)>& planted) {
+std::string planted_table(const std::function<bool(int)>& planted) {
   std::string text = "a,b,kind\n";
-  for (int row = 0; row < kRows; ++row) {
+  for (int row = 0; row < kTableRows; ++row) {
     text += (planted(row) ? "1e30" : std::to_string(0.5 + 0.001 * row)) + ",0.25," +
             std::to_string(row % 2) + "\n";
   }
@@ -58,9 +58,10 @@ Words table_words(const std::string& path, const std::string& backend = "npu") {
 // planted, its loss says whether it took one.
 int row_of_step(const TempFolder& files) {
   int found = 0;
-  for (int bit = 1; bit < kRows; bit *= 2) {
-    const std::string path = files.write("search.csv", table([&](int row) { return row & bit; }));
-    const Trained run = train(with(table_words(path), {"--loop-size", "1"}));
+  for (int bit = 1; bit < kTableRows; bit *= 2) {
+    const std::string path =
+        files.write("search.csv", planted_table([&](int row) { return row & bit; }));
+    const QuietTraining run = train_quietly(with(table_words(path), {"--loop-size", "1"}));
     const json line = json::parse(lines_of(run.metrics).at(kStep - 1));
     REQUIRE(line.at("step") == kStep);
     if (line.at("loss").is_null()) found |= bit;
@@ -72,11 +73,11 @@ int row_of_step(const TempFolder& files) {
 
 TEST_CASE("dump: files exist for the listed steps and nodes alone for every loop size") {
   const Words words = {"--steps", "9", "--batch", "20"};
-  const Trained plain = train(words);
+  const QuietTraining plain = train_quietly(words);
   for (const char* loop_size : {"1", "4", "auto", "9"}) {
     CAPTURE(loop_size);
     const TempFolder folder;
-    const Trained run = train(
+    const QuietTraining run = train_quietly(
         with(words, {"--loop-size", loop_size, "--enable-dump", "--dump-path", folder.path(),
                      "--dump-step", "0|2|5-6|40", "--dump-mode", "all", "--dump-layer", "matmul"}));
     CHECK(run.summary.at("state_sha256") == plain.summary.at("state_sha256"));
@@ -107,9 +108,9 @@ TEST_CASE("dump: statistics of every node on every backend") {
   for (const char* backend : {"npu", "cpu", "ref"}) {
     CAPTURE(backend);
     const TempFolder folder;
-    const Trained run =
-        train({"--backend", backend, "--steps", "3", "--batch", "20", "--enable-dump",
-               "--dump-path", folder.path(), "--dump-step", "2", "--dump-data", "stats"});
+    const QuietTraining run =
+        train_quietly({"--backend", backend, "--steps", "3", "--batch", "20", "--enable-dump",
+                       "--dump-path", folder.path(), "--dump-step", "2", "--dump-data", "stats"});
     const std::string at = run.summary.at("dump_folder").get<std::string>() + "/0/softmax/0";
     CHECK(names_in(at) == Words{"2"});
     CHECK(names_in(at + "/2") == Words{"stats.csv"});
@@ -191,7 +192,7 @@ TEST_CASE("dump: a folder that is missing is made with what is written in it") {
   CHECK(wrong.exit_code == 2);
   CHECK_MESSAGE(contains(wrong.err, "error: --dump-layer: expected names of nodes"), wrong.err);
   CHECK(folder.empty());
-  const Trained run = train(with(words, {"--dump-layer", "matmul loss"}));
+  const QuietTraining run = train_quietly(with(words, {"--dump-layer", "matmul loss"}));
   CHECK(run.summary.at("dump_folder").get<std::string>().starts_with(folder.file("a/b/")));
   CHECK(run.summary.at("dumped_steps") == 2);
 }
@@ -221,10 +222,12 @@ TEST_CASE("dump: where there is no room for a file the training goes on told at 
 TEST_CASE("dump: a resumed training dumps by the number of the step") {
   const TempFolder files, folder;
   const std::string saved = files.file("states");
-  train({"--steps", "4", "--save", saved});
-  const Trained run = train({"--resume", saved, "--steps", "8", "--enable-dump", "--dump-path",
-                             folder.path(), "--dump-step", "2|6-7", "--dump-layer", "matmul"});
-  CHECK(run.summary.at("state_sha256") == train({"--steps", "8"}).summary.at("state_sha256"));
+  train_quietly({"--steps", "4", "--save", saved});
+  const QuietTraining run =
+      train_quietly({"--resume", saved, "--steps", "8", "--enable-dump", "--dump-path",
+                     folder.path(), "--dump-step", "2|6-7", "--dump-layer", "matmul"});
+  CHECK(run.summary.at("state_sha256") ==
+        train_quietly({"--steps", "8"}).summary.at("state_sha256"));
   CHECK(names_in(run.summary.at("dump_folder").get<std::string>() + "/0/softmax/0") ==
         Words{"6", "7"});
 }
@@ -232,15 +235,16 @@ TEST_CASE("dump: a resumed training dumps by the number of the step") {
 TEST_CASE("numerics: an overflow planted at step 57 is named there for loop sizes 1 7 100 all") {
   const TempFolder files;
   const int row = row_of_step(files);
-  const std::string path = files.write("planted.csv", table([&](int r) { return r == row; }));
+  const std::string path =
+      files.write("planted.csv", planted_table([&](int r) { return r == row; }));
   for (const char* backend : {"npu", "cpu"}) {
     CAPTURE(backend);
     const Words words = table_words(path, backend);
-    const Trained plain = train(with(words, {"--loop-size", "1"}));
+    const QuietTraining plain = train_quietly(with(words, {"--loop-size", "1"}));
     CHECK(!plain.summary.contains("numerics"));
     for (const char* loop_size : {"1", "7", "100", "1000000"}) {
       CAPTURE(loop_size);
-      const auto check_named = [&](const Trained& run) {
+      const auto check_named = [&](const QuietTraining& run) {
         REQUIRE(run.summary.at("numerics").size() == 1);
         const json& finding = run.summary.at("numerics").at(0);
         CHECK(finding.at("step") == kStep);
@@ -251,9 +255,10 @@ TEST_CASE("numerics: an overflow planted at step 57 is named there for loop size
         CHECK(run.metrics == plain.metrics);
         CHECK(run.summary.at("state_sha256") == plain.summary.at("state_sha256"));
       };
-      check_named(train(with(words, {"--loop-size", loop_size, "--check-numerics", "first"})));
+      check_named(
+          train_quietly(with(words, {"--loop-size", loop_size, "--check-numerics", "first"})));
       const TempFolder folder;
-      const Trained debug = train(with(
+      const QuietTraining debug = train_quietly(with(
           words, {"--loop-size", loop_size, "--enable-dump-debug", "--dump-path", folder.path()}));
       check_named(debug);
       CHECK(debug.summary.at("dumped_steps") == 1);
@@ -278,8 +283,9 @@ TEST_CASE("dump: steps that the loss scaling skips are steps with overflow") {
       "--precision", "mixed_fp16", "--loss-scale", "exponential,16777216,6,2,2,0.5",
       "--loop-size", "7"};
   const TempFolder folder;
-  const Trained plain = train(words);
-  const Trained run = train(with(words, {"--enable-dump-debug", "--dump-path", folder.path()}));
+  const QuietTraining plain = train_quietly(words);
+  const QuietTraining run =
+      train_quietly(with(words, {"--enable-dump-debug", "--dump-path", folder.path()}));
   CHECK(run.summary.at("state_sha256") == plain.summary.at("state_sha256"));
   const int64_t skipped = plain.summary.at("skipped_steps");
   CHECK(skipped > 0);
@@ -301,8 +307,8 @@ TEST_CASE("numerics: steps that the loss scaling skips are named") {
   for (const char* preset : {"ascend910b1", "ascend910"}) {
     CAPTURE(preset);
     const Words all = with(words, {"--preset", preset});
-    const Trained plain = train(all);
-    const Trained every = train(with(all, {"--check-numerics", "every"}));
+    const QuietTraining plain = train_quietly(all);
+    const QuietTraining every = train_quietly(with(all, {"--check-numerics", "every"}));
     CHECK(every.summary.at("state_sha256") == plain.summary.at("state_sha256"));
     std::vector<int> skipped, named;
     for (const std::string& line : lines_of(every.metrics)) {
@@ -312,7 +318,7 @@ TEST_CASE("numerics: steps that the loss scaling skips are named") {
     for (const json& finding : every.summary.at("numerics")) named.push_back(finding.at("step"));
     CHECK(skipped.size() > 1);
     CHECK(named == skipped);
-    const Trained first = train(with(all, {"--check-numerics", "first"}));
+    const QuietTraining first = train_quietly(with(all, {"--check-numerics", "first"}));
     REQUIRE(first.summary.at("numerics").size() == 1);
     CHECK(first.summary.at("numerics").at(0).at("step") == skipped.at(0));
   }
@@ -320,8 +326,8 @@ TEST_CASE("numerics: steps that the loss scaling skips are named") {
 
 TEST_CASE("numerics: a training without overflow makes no folder and names nothing") {
   const TempFolder folder;
-  const Trained run = train({"--steps", "20", "--precision", "mixed_fp16", "--enable-dump-debug",
-                             "--dump-path", folder.path()});
+  const QuietTraining run = train_quietly({"--steps", "20", "--precision", "mixed_fp16",
+                                           "--enable-dump-debug", "--dump-path", folder.path()});
   CHECK(folder.empty());
   CHECK(!run.summary.contains("numerics"));
   CHECK(!run.summary.contains("dump_folder"));

@@ -19,7 +19,7 @@ namespace {
 using namespace keel_test;
 using nlohmann::json;
 
-struct Rule {
+struct EnvironmentRule {
   Variables variables;
   Words words;
   int exit_code;
@@ -27,14 +27,14 @@ struct Rule {
   int64_t loop_size = 0;  // of its summary; 0: not looked at
 };
 
-ToolResult train(const Rule& rule, const std::string& summary) {
+ToolResult train_under(const EnvironmentRule& rule, const std::string& summary) {
   Words words = {"train", "--quiet",   "--data", small_data().path(), "--batch", "20", "--steps",
                  "3",     "--threads", "1",      "--summary",         summary};
   words.insert(words.end(), rule.words.begin(), rule.words.end());
   return run_tool(words, rule.variables);
 }
 
-std::string described(const Rule& rule) {
+std::string described(const EnvironmentRule& rule) {
   std::string text = join(rule.words);
   for (const auto& [name, value] : rule.variables) text += " " + name + "=" + value;
   return text;
@@ -46,7 +46,7 @@ const std::string kOneRank = std::string(KEEL_SOURCE_DIR) + "/tests/cli/rank_tab
 const std::string kTwoRanks =
     std::string(KEEL_SOURCE_DIR) + "/tests/cli/rank_tables/two_ranks.json";
 
-const Rule kRules[] = {
+const EnvironmentRule kEnvironmentRules[] = {
     // Ranks have to find each other, so nothing may ask for more than one without saying where.
     {{{"RANK_SIZE", "1"}, {"RANK_ID", "0"}}, {}, 0, "npu:0"},
     {{{"RANK_SIZE", "2"}, {"RANK_ID", "0"}}, {}, 2, kNoPlace},
@@ -170,10 +170,10 @@ const Rule kRules[] = {
 }  // namespace
 
 TEST_CASE("environment: each rule") {
-  for (const Rule& rule : kRules) {
+  for (const EnvironmentRule& rule : kEnvironmentRules) {
     CAPTURE(described(rule));
     const TempFolder files;
-    const ToolResult result = train(rule, files.file("summary"));
+    const ToolResult result = train_under(rule, files.file("summary"));
     REQUIRE_MESSAGE(result.exit_code == rule.exit_code, result.err);
     if (rule.exit_code != 0) {
       CHECK_MESSAGE(contains(result.err, "keel: error: "), result.err);
@@ -195,9 +195,9 @@ TEST_CASE("environment: each rule") {
 TEST_CASE("environment: a file of flags goes before it") {
   const TempFolder files;
   files.write("run.json", R"({"loop-size": 2, "device-id": 5})");
-  const Rule rule{
+  const EnvironmentRule rule{
       {{"NPU_LOOP_SIZE", "7"}, {"DEVICE_ID", "3"}}, {"--config", files.file("run.json")}, 0, ""};
-  REQUIRE(train(rule, files.file("summary")).exit_code == 0);
+  REQUIRE(train_under(rule, files.file("summary")).exit_code == 0);
   const json summary = read_json(files.file("summary"));
   CHECK(summary["loop_size"] == 2);
   CHECK(summary["device"] == "npu:5");

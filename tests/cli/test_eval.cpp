@@ -24,7 +24,7 @@ namespace {
 using namespace keel_test;
 using nlohmann::json;
 
-void check_error(const ToolResult& result, int exit_code, const Words& parts) {
+void check_refused_in_a_line(const ToolResult& result, int exit_code, const Words& parts) {
   CHECK(result.exit_code == exit_code);
   REQUIRE_MESSAGE(lines_of(result.err).size() == 1, result.err);
   for (const std::string& part : parts)
@@ -89,8 +89,8 @@ void write_png(const std::string& path, int side, int bits, int color_type, std:
 #endif
 
 // A training of one model on a small set, with its states.
-struct Trained {
-  explicit Trained(const std::string& model, const Words& more = {}) {
+struct EvaluatedTraining {
+  explicit EvaluatedTraining(const std::string& model, const Words& more = {}) {
     DataSet(60, 30).write_to(data);
     Words words = {"train",   "--data", data.path(), "--model", model,       "--batch",      "20",
                    "--steps", "3",      "--save",    file("s"), "--summary", file("summary")};
@@ -142,7 +142,7 @@ TEST_CASE("eval: accuracy loss and confusion of weights known beforehand") {
 TEST_CASE("eval: what the training measured for every model on every backend") {
   for (const std::string model : {"softmax", "mlp", "lenet", "resnet", "transformer", "lstm"}) {
     CAPTURE(model);
-    const Trained trained(model);
+    const EvaluatedTraining trained(model);
     for (const std::string backend : {"cpu", "npu"}) {
       const ToolResult result = run_tool(
           {"eval", "--load", trained.file("s"), "--backend", backend, "--json", trained.file("j")});
@@ -163,7 +163,7 @@ TEST_CASE("eval: what the training measured for every model on every backend") {
 }
 
 TEST_CASE("eval: splits are those of the training") {
-  const Trained trained("softmax", {"--validation", "20"});
+  const EvaluatedTraining trained("softmax", {"--validation", "20"});
   const auto images = [&](const char* split) {
     const ToolResult result = run_tool(
         {"eval", "--load", trained.file("s"), "--split", split, "--json", trained.file("j")});
@@ -175,19 +175,19 @@ TEST_CASE("eval: splits are those of the training") {
   const json validation = images("validation");
   CHECK(validation.at("images") == 20);
   CHECK(validation.at("accuracy") == trained.summary.at("history").back().at("accuracy"));
-  const Trained plain("softmax");
-  check_error(run_tool({"eval", "--load", plain.file("s"), "--split", "validation"}), 1,
-              {"--split", "--validation"});
+  const EvaluatedTraining plain("softmax");
+  check_refused_in_a_line(run_tool({"eval", "--load", plain.file("s"), "--split", "validation"}), 1,
+                          {"--split", "--validation"});
 }
 
 TEST_CASE("eval: files and flags that do not fit are refused and nothing is written") {
-  const Trained trained("softmax");
+  const EvaluatedTraining trained("softmax");
   const TempFolder out;
   const auto refused = [&](Words words, int code, const Words& parts) {
     words.insert(words.begin(), "eval");
     words.insert(words.end(), {"--json", out.file("j")});
     CAPTURE(join(words));
-    check_error(run_tool(words), code, parts);
+    check_refused_in_a_line(run_tool(words), code, parts);
     CHECK(out.empty());
   };
   const std::string states = trained.file("s");
@@ -216,7 +216,8 @@ TEST_CASE("eval: files and flags that do not fit are refused and nothing is writ
            "--model", "softmax", "--data", trained.data.path()},
           1, {"NaN", "17", "keel inspect"});
   // The output may not be what is read.
-  check_error(run_tool({"eval", "--load", states, "--json", states}), 2, {"--json", "--load"});
+  check_refused_in_a_line(run_tool({"eval", "--load", states, "--json", states}), 2,
+                          {"--json", "--load"});
   CHECK(read_text(states) == bytes);
 }
 
@@ -224,7 +225,7 @@ TEST_CASE("eval: averages of which there are none yet are not used") {
   const TempFolder files;
   const std::string best = files.file("best");
   // The first judgement is the best with a rate of 0, and comes before the first update.
-  const Trained trained(
+  const EvaluatedTraining trained(
       "mlp", {"--accumulate", "3", "--average", "0.99", "--lr", "0", "--validation", "20",
               "--eval-every", "1", "--metric", "loss", "--save-best", best});
   REQUIRE(trained.summary.at("best_step") == 1);
@@ -237,7 +238,7 @@ TEST_CASE("eval: averages of which there are none yet are not used") {
 }
 
 TEST_CASE("eval: a training that averages its weights is measured by the averages") {
-  const Trained trained("mlp", {"--average", "0.9", "--lr", "0.5"});
+  const EvaluatedTraining trained("mlp", {"--average", "0.9", "--lr", "0.5"});
   const ToolResult result =
       run_tool({"eval", "--load", trained.file("s"), "--json", trained.file("j")});
   REQUIRE_MESSAGE(result.exit_code == 0, result.err);
@@ -262,7 +263,7 @@ TEST_CASE("eval: a training that averages its weights is measured by the average
         doctest::Approx(trained.summary.at("test_loss").get<double>()).epsilon(1e-6));
   CHECK(begun.at("init").at("averaged") == 6);
 
-  const Trained plain("softmax");
+  const EvaluatedTraining plain("softmax");
   const ToolResult last = run_tool({"eval", "--load", plain.file("s"), "--json", plain.file("j")});
   REQUIRE_MESSAGE(last.exit_code == 0, last.err);
   CHECK(read_json(plain.file("j")).at("weights") == "last");
@@ -295,32 +296,32 @@ TEST_CASE("eval: logits that are no numbers are counted apart and predict names 
   Words predict = {"predict", "--index", "2", "--json", files.file("p")};
   predict.insert(predict.end(), words.begin(), words.end());
   const ToolResult one = run_tool(predict);
-  check_error(one, 1, {"image 2", "infinity"});
+  check_refused_in_a_line(one, 1, {"image 2", "infinity"});
   CHECK(one.out.empty());
   CHECK_FALSE(std::filesystem::exists(files.file("p")));
 }
 
 TEST_CASE("eval: images kept aside are those of the data that was trained on") {
-  const Trained trained("softmax", {"--validation", "20"});
+  const EvaluatedTraining trained("softmax", {"--validation", "20"});
   const DataFolder other(80, 30);
   const Words words = {"eval", "--load", trained.file("s"), "--data", other.path(), "--split"};
   const auto with = [&](Words more) {
     more.insert(more.begin(), words.begin(), words.end());
     return run_tool(more);
   };
-  check_error(with({"validation"}), 1, {"--split", "another training set"});
+  check_refused_in_a_line(with({"validation"}), 1, {"--split", "another training set"});
   const ToolResult all = with({"train", "--json", trained.file("j")});
   REQUIRE_MESSAGE(all.exit_code == 0, all.err);
   CHECK(read_json(trained.file("j")).at("images") == 80);
 }
 
 TEST_CASE("eval: data that moved and flags about other data are told by their flags") {
-  const Trained trained("softmax");
-  check_error(run_tool({"eval", "--load", trained.file("s"), "--label", "y"}), 2,
-              {"--label", "table", trained.data.path()});
+  const EvaluatedTraining trained("softmax");
+  check_refused_in_a_line(run_tool({"eval", "--load", trained.file("s"), "--label", "y"}), 2,
+                          {"--label", "table", trained.data.path()});
   std::filesystem::remove_all(trained.data.path());
-  check_error(run_tool({"eval", "--load", trained.file("s")}), 1,
-              {trained.file("s"), trained.data.path(), "--data"});
+  check_refused_in_a_line(run_tool({"eval", "--load", trained.file("s")}), 1,
+                          {trained.file("s"), trained.data.path(), "--data"});
 }
 
 TEST_CASE("eval: whole numbers are floats to a model that was trained on floats") {
@@ -372,9 +373,9 @@ TEST_CASE("predict: a size that a file claims is held against its states first")
         files.write("w", softmax_file(ramp_weights(), std::vector<float>(10, 0.0f), metadata));
     return run_tool({"predict", "--load", file, "--image", image});
   };
-  check_error(claims("4000", "1"), 1, {"states of this model", "f32[16000000, 10]"});
-  check_error(claims("100000", "1"), 1, {"100000x100000", "MiB"});
-  check_error(claims("28", "2"), 1, {"image_channels", "2"});
+  check_refused_in_a_line(claims("4000", "1"), 1, {"states of this model", "f32[16000000, 10]"});
+  check_refused_in_a_line(claims("100000", "1"), 1, {"100000x100000", "MiB"});
+  check_refused_in_a_line(claims("28", "2"), 1, {"image_channels", "2"});
   const ToolResult fits = claims("28", "1");
   CHECK_MESSAGE(fits.exit_code == 0, fits.err);
 }
@@ -415,11 +416,11 @@ TEST_CASE("inspect: shapes norms and what is no number") {
   CHECK(read_json(files.file("j2")).at("tensors")[0].at("norm").get<double>() ==
         doctest::Approx(5e200));
 
-  check_error(run_tool({"inspect"}), 2, {"file is missing"});
-  check_error(run_tool({"inspect", files.file("none")}), 1, {"none"});
-  check_error(run_tool({"inspect", path, "--json", path}), 2, {"--json"});
+  check_refused_in_a_line(run_tool({"inspect"}), 2, {"file is missing"});
+  check_refused_in_a_line(run_tool({"inspect", files.file("none")}), 1, {"none"});
+  check_refused_in_a_line(run_tool({"inspect", path, "--json", path}), 2, {"--json"});
   const std::string cut = files.write("cut", read_text(path).substr(0, 40));
-  check_error(run_tool({"inspect", cut, "--json", files.file("never")}), 1, {"cut"});
+  check_refused_in_a_line(run_tool({"inspect", cut, "--json", files.file("never")}), 1, {"cut"});
   CHECK_FALSE(std::filesystem::exists(files.file("never")));
 }
 
@@ -482,8 +483,9 @@ TEST_CASE("predict: probabilities and a picture of images and of files") {
         of_set.at("probabilities"));
   const std::string png = read_text(files.file("p.png"));
   const std::string cut = files.write("cut.png", png.substr(0, png.size() / 2));
-  check_error(run_tool({"predict", "--load", weights, "--model", "softmax", "--image", cut}), 1,
-              {"cut.png", "PNG"});
+  check_refused_in_a_line(
+      run_tool({"predict", "--load", weights, "--model", "softmax", "--image", cut}), 1,
+      {"cut.png", "PNG"});
 #endif
 }
 
@@ -538,11 +540,11 @@ TEST_CASE("predict: a large image is read where --read-budget says so") {
   Words words = {"predict", "--load", states, "--model", "softmax", "--image", large};
   CHECK(run_tool(words).exit_code == 0);
   words.insert(words.end(), {"--read-budget", "1"});
-  check_error(run_tool(words), 1, {"l.pgm"});
+  check_refused_in_a_line(run_tool(words), 1, {"l.pgm"});
   words.back() = "2";
   CHECK(run_tool(words).exit_code == 0);
   words.back() = "0";
-  check_error(run_tool(words), 2, {"--read-budget"});
+  check_refused_in_a_line(run_tool(words), 2, {"--read-budget"});
 }
 
 TEST_CASE("predict: what is no image is refused") {
@@ -554,7 +556,7 @@ TEST_CASE("predict: what is no image is refused") {
     more.insert(more.begin(), {"predict", "--load", weights, "--model", "softmax"});
     more.insert(more.end(), {"--json", out.file("j")});
     CAPTURE(join(more));
-    check_error(run_tool(more), code, parts);
+    check_refused_in_a_line(run_tool(more), code, parts);
     CHECK(out.empty());
   };
   refused({}, 2, {"--index", "--image"});
@@ -586,8 +588,9 @@ TEST_CASE("keel eval names the file of another program whose count of updates is
   header["w"] = {{"dtype", "F32"}, {"shape", {784, 10}}, {"data_offsets", {52, 31412}}};
   const std::string path =
       files.write("w", safetensors_bytes(header.dump(), std::string(31412, '\0')));
-  check_error(run_tool({"eval", "--model", "softmax", "--data", images.path(), "--load", path}), 1,
-              {"--load: " + path, "'keel/updates'", "count of updates", "f32[3]"});
+  check_refused_in_a_line(
+      run_tool({"eval", "--model", "softmax", "--data", images.path(), "--load", path}), 1,
+      {"--load: " + path, "'keel/updates'", "count of updates", "f32[3]"});
 }
 
 TEST_SUITE_END();

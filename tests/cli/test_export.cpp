@@ -13,12 +13,13 @@ namespace {
 
 using namespace keel_test;
 
-struct Trained : TrainedModel {
+struct ExportedModel : TrainedModel {
   using TrainedModel::TrainedModel;
   std::string out() const { return file("model.onnx"); }
 };
 
-void check_refused(const Trained& trained, const Words& words, int exit_code, const Words& parts) {
+void check_export_refused(const ExportedModel& trained, const Words& words, int exit_code,
+                          const Words& parts) {
   Words all{"export"};
   all.insert(all.end(), words.begin(), words.end());
   const ToolResult result = run_tool(all);
@@ -36,7 +37,7 @@ TEST_CASE("keel export writes a model that the ONNX checker accepts") {
     MESSAGE("keel test skipped: no python3-onnx");
     return;
   }
-  const Trained trained("softmax");
+  const ExportedModel trained("softmax");
   const ToolResult result =
       run_tool({"export", "--load", trained.weights(), "--out", trained.out()});
   REQUIRE_MESSAGE(result.exit_code == 0, result.err);
@@ -60,20 +61,22 @@ TEST_CASE("keel export writes a model that the ONNX checker accepts") {
 }
 
 TEST_CASE("keel export refuses what it cannot write and leaves no file") {
-  const Trained trained("lenet");
+  const ExportedModel trained("lenet");
   const std::string load = trained.weights(), out = trained.out();
-  check_refused(trained, {"--out", out}, 2, {"--load", "is missing"});
-  check_refused(trained, {"--load", load}, 2, {"--out", "is missing"});
-  check_refused(trained, {"--load", load, "--out", load}, 2, {"--out", "--load"});
-  check_refused(trained, {"--load", load, "--out", out, "--batch", "0"}, 2, {"--batch", "0"});
-  check_refused(trained, {"--load", load, "--out", out, "--model", "mlp"}, 1, {"lenet", "mlp"});
-  check_refused(trained, {"--load", trained.file("none"), "--out", out}, 1, {"none"});
-  check_refused(trained, {"--load", load, "--out", trained.file("none/model.onnx")}, 1,
-                {"--out", "none"});
+  check_export_refused(trained, {"--out", out}, 2, {"--load", "is missing"});
+  check_export_refused(trained, {"--load", load}, 2, {"--out", "is missing"});
+  check_export_refused(trained, {"--load", load, "--out", load}, 2, {"--out", "--load"});
+  check_export_refused(trained, {"--load", load, "--out", out, "--batch", "0"}, 2,
+                       {"--batch", "0"});
+  check_export_refused(trained, {"--load", load, "--out", out, "--model", "mlp"}, 1,
+                       {"lenet", "mlp"});
+  check_export_refused(trained, {"--load", trained.file("none"), "--out", out}, 1, {"none"});
+  check_export_refused(trained, {"--load", load, "--out", trained.file("none/model.onnx")}, 1,
+                       {"--out", "none"});
   // The dropout of a training draws random numbers.
-  check_refused(trained, {"--load", load, "--out", out, "--train"}, 1,
-                {"cannot be written as ONNX", "dropout", "has no ONNX form",
-                 "(bernoulli bool[batch, 512]): has no ONNX form: it draws random numbers"});
+  check_export_refused(trained, {"--load", load, "--out", out, "--train"}, 1,
+                       {"cannot be written as ONNX", "dropout", "has no ONNX form",
+                        "(bernoulli bool[batch, 512]): has no ONNX form: it draws random numbers"});
 }
 
 TEST_SUITE_END();

@@ -21,7 +21,7 @@ struct Failed {
   std::string metrics;
 };
 
-Failed train(const Words& more, const TempFolder& files) {
+Failed train_until_nan(const Words& more, const TempFolder& files) {
   Words words = {"train", "--quiet", "--model", "mlp",     "--lr",
                  "1e6",   "--steps", "40",      "--batch", "20"};
   words.insert(words.end(),
@@ -41,9 +41,9 @@ TEST_CASE("fail on nan: the step is the same for every loop size and the weights
       CAPTURE(loop_size);
       const TempFolder files;
       const std::string saved = files.file("states");
-      const Failed run =
-          train({"--backend", backend, "--loop-size", loop_size, "--fail-on-nan", "--save", saved},
-                files);
+      const Failed run = train_until_nan(
+          {"--backend", backend, "--loop-size", loop_size, "--fail-on-nan", "--save", saved},
+          files);
       CHECK(run.result.exit_code == 1);
       const int64_t step = run.summary.at("steps");
       CHECK(step < 40);

@@ -14,26 +14,26 @@ TEST_SUITE_BEGIN("cli");
 namespace keel_test {
 namespace {
 
-struct Trained : TrainedModel {
+struct FrozenModel : TrainedModel {
   using TrainedModel::TrainedModel;
   std::string keel() const { return file("frozen.keel"); }
   std::string onnx() const { return file("frozen.onnx"); }
 };
 
 // Returns what `keel eval` measures, without the names of what it measured.
-nlohmann::json scores(const Trained& trained, Words words, const std::string& backend) {
-  const std::string json = trained.file("scores.json");
+nlohmann::json scores(const FrozenModel& trained, Words words, const std::string& backend) {
+  const std::string path = trained.file("scores.json");
   words.insert(words.begin(), "eval");
   for (const std::string& word : {std::string("--data"), trained.path(), std::string("--backend"),
-                                  backend, std::string("--json"), json})
+                                  backend, std::string("--json"), path})
     words.push_back(word);
   done(words);
-  nlohmann::json result = read_json(json);
+  nlohmann::json result = read_json(path);
   for (const char* key : {"model", "load", "weights", "precision"}) result.erase(key);
   return result;
 }
 
-void check_refused(const Words& words, int exit_code, const Words& parts) {
+void check_freeze_refused(const Words& words, int exit_code, const Words& parts) {
   Words all{"freeze"};
   all.insert(all.end(), words.begin(), words.end());
   const ToolResult result = run_tool(all);
@@ -46,7 +46,7 @@ void check_refused(const Words& words, int exit_code, const Words& parts) {
 
 // The file with one tensor taken out, or put in another shape.
 std::string changed_weights(
-    const Trained& trained,
+    const FrozenModel& trained,
     const std::function<void(std::map<std::string, keel::Tensor>&)>& change) {
   keel::Safetensors file = keel::read_safetensors(trained.weights());
   change(file.tensors);
@@ -62,7 +62,7 @@ TEST_CASE("keel freeze: a frozen model evaluates with the same numbers as its we
   for (const std::string model : {"mlp", "resnet", "lenet", "lstm"}) {
     CAPTURE(model);
     const bool has_convolutions = model == "resnet" || model == "lenet";
-    const Trained trained(model);
+    const FrozenModel trained(model);
     const ToolResult frozen =
         done({"freeze", "--load", trained.weights(), "--out", trained.keel()});
     CHECK(contains(frozen.out, "input image u8[?, 784]"));
@@ -90,14 +90,14 @@ TEST_CASE("keel freeze: a frozen model evaluates with the same numbers as its we
 }
 
 TEST_CASE("keel export: an lstm of any batch evaluates with the same numbers as its weights") {
-  const Trained trained("lstm");
+  const FrozenModel trained("lstm");
   done({"export", "--load", trained.weights(), "--out", trained.onnx()});
   CHECK(scores(trained, {"--model", trained.onnx()}, "npu") ==
         scores(trained, {"--load", trained.weights()}, "npu"));
 }
 
 TEST_CASE("keel freeze: the frozen file is one for run graph predict and freeze") {
-  const Trained trained("mlp");
+  const FrozenModel trained("mlp");
   done({"freeze", "--load", trained.weights(), "--out", trained.keel(), "--batch", "2"});
   const std::string image = trained.file("image.npy");
   keel::Tensor pixels(keel::u8, {2, 784});
@@ -125,7 +125,7 @@ TEST_CASE("keel freeze: the frozen file is one for run graph predict and freeze"
 }
 
 TEST_CASE("keel train: a frozen model has no weights to train") {
-  const Trained trained("softmax");
+  const FrozenModel trained("softmax");
   done({"freeze", "--load", trained.weights(), "--out", trained.keel()});
   const std::string summary = trained.file("summary.json"), save = trained.file("never");
   const ToolResult result =
@@ -140,7 +140,7 @@ TEST_CASE("keel train: a frozen model has no weights to train") {
 }
 
 TEST_CASE("keel freeze: weights that are missing or of another shape are all named") {
-  const Trained trained("mlp");
+  const FrozenModel trained("mlp");
   const std::vector<std::string> names = [&] {
     std::vector<std::string> all;
     for (const auto& entry : keel::read_safetensors(trained.weights()).tensors)
@@ -153,13 +153,13 @@ TEST_CASE("keel freeze: weights that are missing or of another shape are all nam
   });
   Words parts;
   for (const std::string& name : names) parts.push_back("'" + name + "' is missing");
-  check_refused({"--load", missing, "--out", trained.keel()}, 1, parts);
+  check_freeze_refused({"--load", missing, "--out", trained.keel()}, 1, parts);
   const std::string misshapen = changed_weights(trained, [&](auto& tensors) {
     tensors[names[0]] = keel::Tensor(keel::f32, {3});
     tensors.erase(names[1]);
   });
-  check_refused({"--load", misshapen, "--out", trained.onnx()}, 1,
-                {"'" + names[0] + "' is f32[3]", "'" + names[1] + "' is missing"});
+  check_freeze_refused({"--load", misshapen, "--out", trained.onnx()}, 1,
+                       {"'" + names[0] + "' is f32[3]", "'" + names[1] + "' is missing"});
   CHECK_FALSE(std::filesystem::exists(trained.keel()));
   CHECK_FALSE(std::filesystem::exists(trained.onnx()));
   // A tensor that the model does not need, such as an optimizer's state, is left aside.
@@ -169,23 +169,24 @@ TEST_CASE("keel freeze: weights that are missing or of another shape are all nam
   const std::string bad = changed_weights(trained, [&](auto& tensors) {
     tensors[names[0]].set(0, std::numeric_limits<double>::quiet_NaN());
   });
-  check_refused({"--load", bad, "--out", trained.onnx()}, 1, {names[0], "NaN"});
+  check_freeze_refused({"--load", bad, "--out", trained.onnx()}, 1, {names[0], "NaN"});
 }
 
 TEST_CASE("keel freeze: what was typed wrong writes nothing") {
-  const Trained trained("softmax");
+  const FrozenModel trained("softmax");
   const std::string load = trained.weights(), out = trained.keel();
-  check_refused({"--out", out}, 2, {"--load", "is missing"});
-  check_refused({"--load", load}, 2, {"--out", "is missing"});
-  check_refused({"--load", load, "--out", trained.file("frozen.pb")}, 2,
-                {"--out", "FILE.keel or FILE.onnx"});
-  check_refused({"--load", load, "--out", load + ".keel", "--batch", "0"}, 2, {"--batch"});
-  check_refused({"--load", load, "--out", trained.file("none/frozen.keel")}, 1, {"--out", "none"});
-  check_refused({"--load", load, "--out", out, "--model", "mlp"}, 1, {"softmax", "mlp"});
-  check_refused({"--load", trained.file("none"), "--out", out}, 1, {"none"});
-  check_refused({"--model", out, "--out", out}, 1, {"frozen.keel"});
+  check_freeze_refused({"--out", out}, 2, {"--load", "is missing"});
+  check_freeze_refused({"--load", load}, 2, {"--out", "is missing"});
+  check_freeze_refused({"--load", load, "--out", trained.file("frozen.pb")}, 2,
+                       {"--out", "FILE.keel or FILE.onnx"});
+  check_freeze_refused({"--load", load, "--out", load + ".keel", "--batch", "0"}, 2, {"--batch"});
+  check_freeze_refused({"--load", load, "--out", trained.file("none/frozen.keel")}, 1,
+                       {"--out", "none"});
+  check_freeze_refused({"--load", load, "--out", out, "--model", "mlp"}, 1, {"softmax", "mlp"});
+  check_freeze_refused({"--load", trained.file("none"), "--out", out}, 1, {"none"});
+  check_freeze_refused({"--model", out, "--out", out}, 1, {"frozen.keel"});
   trained.write("frozen.keel.safetensors", "weights of something else");
-  check_refused({"--load", load, "--out", out}, 1, {"has weights beside it"});
+  check_freeze_refused({"--load", load, "--out", out}, 1, {"has weights beside it"});
   CHECK_FALSE(std::filesystem::exists(out));
 }
 

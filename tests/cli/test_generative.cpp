@@ -101,7 +101,7 @@ std::string letters(const TempFolder& files) {
 }
 
 // The summary of a training that must go well.
-nlohmann::json train(const TempFolder& files, const Words& words) {
+nlohmann::json train_generative(const TempFolder& files, const Words& words) {
   const ToolResult result =
       run_tool(with({"train", "--quiet", "--summary", files.file("summary")}, words));
   CAPTURE(join(words));
@@ -109,7 +109,7 @@ nlohmann::json train(const TempFolder& files, const Words& words) {
   return read_json(files.file("summary"));
 }
 
-struct Training {
+struct NamedTraining {
   std::string name;
   Words words;
 };
@@ -144,9 +144,9 @@ TEST_CASE("a charlm needs fewer nats for the project's own READMEs than a bigram
     text += read_text(std::string(KEEL_SOURCE_DIR) + "/" + room + "README.md");
   REQUIRE(text.size() > 50000);
   const std::string states = files.file("states");
-  const auto summary =
-      train(files, {"--model", "charlm", "--data", files.write("text", text), "--backend", "npu",
-                    "--batch", "16", "--steps", "500", "--save", states});
+  const auto summary = train_generative(
+      files, {"--model", "charlm", "--data", files.write("text", text), "--backend", "npu",
+              "--batch", "16", "--steps", "500", "--save", states});
   constexpr size_t kWindow = 64;
   const size_t begin = text.size() - text.size() / 10;
   const size_t windows = (text.size() - begin - 1) / kWindow;
@@ -174,25 +174,26 @@ TEST_CASE("a charlm needs fewer nats for the project's own READMEs than a bigram
 }
 
 // 10 steps an epoch, and 11.
-std::vector<Training> trainings(const TempFolder& files) {
+std::vector<NamedTraining> trainings(const TempFolder& files) {
   return {{"vae", {"--model", "vae", "--data", small_data().path(), "--batch", "20"}},
           {"charlm", {"--model", "charlm", "--data", letters(files), "--batch", "16"}}};
 }
 
 TEST_CASE("a vae and a charlm that are resumed end as one training does") {
   const TempFolder files;
-  for (const Training& training : trainings(files)) {
+  for (const NamedTraining& training : trainings(files)) {
     const std::string& name = training.name;
     const Words& words = training.words;
     CAPTURE(name);
     const Words metrics = {"--metrics", files.file("metrics")};
-    const auto whole = train(files, with(with(words, metrics), {"--steps", "14"}));
+    const auto whole = train_generative(files, with(with(words, metrics), {"--steps", "14"}));
     const std::string expected = read_text(files.file("metrics"));
     for (const char* stop : {"4", "10", "13"}) {
       CAPTURE(stop);
       const std::string states = files.file("states");
-      train(files, with(with(words, metrics), {"--steps", stop, "--save", states}));
-      const auto rest = train(files, with(metrics, {"--resume", states, "--steps", "14"}));
+      train_generative(files, with(with(words, metrics), {"--steps", stop, "--save", states}));
+      const auto rest =
+          train_generative(files, with(metrics, {"--resume", states, "--steps", "14"}));
       CHECK(rest.at("state_sha256") == whole.at("state_sha256"));
       CHECK(rest.at("test_loss") == whole.at("test_loss"));
       CHECK(rest.at("test_accuracy").is_null());
@@ -204,12 +205,12 @@ TEST_CASE("a vae and a charlm that are resumed end as one training does") {
 
 TEST_CASE("a vae and a charlm are kept on the device and train the same when streamed") {
   const TempFolder files;
-  for (const Training& training : trainings(files)) {
+  for (const NamedTraining& training : trainings(files)) {
     const std::string& name = training.name;
     const Words& words = training.words;
     CAPTURE(name);
-    const auto cached = train(files, with(words, {"--steps", "12"}));
-    const auto streamed = train(files, with(words, {"--steps", "12", "--no-cache"}));
+    const auto cached = train_generative(files, with(words, {"--steps", "12"}));
+    const auto streamed = train_generative(files, with(words, {"--steps", "12", "--no-cache"}));
     CHECK(cached.at("feed").get<std::string>().starts_with("device cache, 0."));
     CHECK(streamed.at("feed") == "streamed");
     CHECK(cached.at("state_sha256") == streamed.at("state_sha256"));
@@ -218,13 +219,13 @@ TEST_CASE("a vae and a charlm are kept on the device and train the same when str
 
 TEST_CASE("a vae and a charlm whose states are no numbers do not replace a file of finite ones") {
   const TempFolder files;
-  for (const Training& training : trainings(files)) {
+  for (const NamedTraining& training : trainings(files)) {
     const std::string& name = training.name;
     const Words& words = training.words;
     CAPTURE(name);
     const std::string states = files.file(name);
     const Words saving = with(words, {"--steps", "8", "--save", states});
-    train(files, saving);
+    train_generative(files, saving);
     const std::string good = read_text(states);
     const Words wild = with(with({"train", "--summary", files.file("summary")}, saving),
                             {"--optimizer", "sgd", "--lr", "1e6"});
@@ -244,14 +245,14 @@ TEST_CASE("a vae and a charlm whose states are no numbers do not replace a file 
 
 TEST_CASE("a vae and a charlm report what their averaged weights are worth") {
   const TempFolder files;
-  for (const Training& training : trainings(files)) {
+  for (const NamedTraining& training : trainings(files)) {
     const std::string& name = training.name;
     const Words& words = training.words;
     CAPTURE(name);
     const Words some = with(words, {"--steps", "8"});
-    const auto raw = train(files, some);
-    const auto newest = train(files, with(some, {"--average", "0"}));
-    const auto average = train(files, with(some, {"--average", "0.9999"}));
+    const auto raw = train_generative(files, some);
+    const auto newest = train_generative(files, with(some, {"--average", "0"}));
+    const auto average = train_generative(files, with(some, {"--average", "0.9999"}));
     CHECK(average.at("train_loss") == raw.at("train_loss"));
     CHECK(loss_of({{"loss", newest.at("test_loss")}}) ==
           doctest::Approx(raw.at("test_loss").get<double>()).epsilon(1e-4));
@@ -262,7 +263,7 @@ TEST_CASE("a vae and a charlm report what their averaged weights are worth") {
 
 TEST_CASE("a vae and a charlm are judged by their loss") {
   const TempFolder files;
-  for (const Training& training : trainings(files)) {
+  for (const NamedTraining& training : trainings(files)) {
     const std::string& name = training.name;
     const Words& words = training.words;
     CAPTURE(name);
@@ -270,7 +271,7 @@ TEST_CASE("a vae and a charlm are judged by their loss") {
     const Words judged =
         with(words, {"--validation", "20", "--steps", "40", "--eval-every", "2", "--patience", "2",
                      "--min-gain", "1000", "--keep-best", "--save", files.file("kept")});
-    const auto summary = train(files, judged);
+    const auto summary = train_generative(files, judged);
     CHECK(summary.at("metric") == "loss");
     CHECK(summary.at("judged_on") == "validation");
     CHECK(summary.at("stopped_by") == "patience");
@@ -278,8 +279,8 @@ TEST_CASE("a vae and a charlm are judged by their loss") {
     CHECK(summary.at("best_step") == 2);
     CHECK(summary.at("best_value") == summary.at("history").at(0).at("loss"));
     CHECK(summary.at("history").at(0).at("accuracy").is_null());
-    const auto again =
-        train(files, with(words, {"--init", files.file("kept"), "--lr", "0", "--steps", "1"}));
+    const auto again = train_generative(
+        files, with(words, {"--init", files.file("kept"), "--lr", "0", "--steps", "1"}));
     CHECK(again.at("init").at("missing").empty());
     if (name == "charlm") CHECK(again.at("test_loss") == summary.at("test_loss"));
   }
@@ -288,7 +289,8 @@ TEST_CASE("a vae and a charlm are judged by their loss") {
 TEST_CASE("keel sample draws no byte that the text has not") {
   const TempFolder files;
   const std::string states = files.file("states");
-  train(files, {"--model", "charlm", "--data", letters(files), "--steps", "1", "--save", states});
+  train_generative(
+      files, {"--model", "charlm", "--data", letters(files), "--steps", "1", "--save", states});
   const ToolResult drawn = run_tool(
       {"sample", "--load", states, "--temperature", "100", "--chars", "60", "--prompt", "a"});
   REQUIRE_MESSAGE(drawn.exit_code == 0, drawn.err);
@@ -308,8 +310,8 @@ TEST_CASE("keel sample draws no byte that the text has not") {
 TEST_CASE("keel sample computes as the file was trained unless flags say otherwise") {
   const TempFolder files;
   const std::string states = files.file("states");
-  train(files, {"--model", "charlm", "--data", letters(files), "--steps", "1", "--precision",
-                "mixed_bf16", "--placement", "mixed", "--save", states});
+  train_generative(files, {"--model", "charlm", "--data", letters(files), "--steps", "1",
+                           "--precision", "mixed_bf16", "--placement", "mixed", "--save", states});
   const auto sample = [](Words words, const std::string& preset) {
     words.insert(words.begin(), {"sample", "--chars", "4", "--load"});
     return run_tool(words, {{"KEEL_NPU_PRESET", preset}});
@@ -338,8 +340,8 @@ TEST_CASE("keel sample shows control characters on a terminal and does not obey 
   std::string text;
   while (text.size() < 2000) text += "\x1b[2Jab\n";
   const std::string states = files.file("states");
-  train(files, {"--model", "charlm", "--data", files.write("text", text), "--steps", "1", "--save",
-                states});
+  train_generative(files, {"--model", "charlm", "--data", files.write("text", text), "--steps", "1",
+                           "--save", states});
   const Words words = {"sample", "--load", states, "--temperature", "100", "--chars", "80"};
   const std::string plain = run_tool(words).out;
   REQUIRE(plain.find('\x1b') != std::string::npos);
@@ -417,8 +419,8 @@ TEST_CASE("generative models refuse what they are not about") {
   check({"sample"}, 2, "--load: expected a file of a trained charlm");
   check({"sample", "--load", files.file("none")}, 1, "cannot open");
   const std::string states = files.file("states");
-  train(files,
-        with({vae.begin() + 1, vae.end()}, {"--data", small_data().path(), "--save", states}));
+  train_generative(
+      files, with({vae.begin() + 1, vae.end()}, {"--data", small_data().path(), "--save", states}));
   check({"sample", "--load", states}, 1, "one of the model vae");
   check({"eval", "--load", states}, 1, "is of the model vae, which has no classes");
   check({"train", "--resume", states, "--model", "charlm"}, 1, "--model: expected vae");

@@ -19,7 +19,8 @@ using keel_test::contains;
 using namespace keel_test;
 using nlohmann::json;
 
-const std::vector<std::string> kBackends = {"cpu", "npu", "ref"};
+// As they are listed, by name.
+const std::vector<std::string> kListedBackends = {"cpu", "npu", "ref"};
 const std::vector<std::string> kDTypes = {"f64", "f32", "f16", "bf16", "i64", "i32", "u8", "bool"};
 
 std::string output_of(const Words& words) {
@@ -68,7 +69,7 @@ TEST_CASE("info: as json it has the version the devices and every op on every ba
     const auto& backends = entry.value();
     CAPTURE(op);
     listed.insert(op);
-    for (const std::string& backend : kBackends) {
+    for (const std::string& backend : kListedBackends) {
       CAPTURE(backend);
       const json& native = backends.at(backend).at("native");
       const json& decomposed = backends.at(backend).at("decomposed");
@@ -104,7 +105,7 @@ TEST_CASE("info: the text names the same ops and backends") {
     CAPTURE(op);
     auto line = std::find(lines.begin(), lines.end(), "  " + op);
     REQUIRE(line != lines.end());
-    for (const std::string& backend : kBackends) {
+    for (const std::string& backend : kListedBackends) {
       REQUIRE(++line != lines.end());
       CHECK(line->rfind("    " + backend + " ", 0) == 0);
       for (const json& dtype : backends.at(backend).at("native")) {
@@ -161,7 +162,7 @@ TEST_CASE("graph: DOT declares every node that its edges name") {
 }
 
 TEST_CASE("graph: the compiled task list of each backend counts up and has the batch") {
-  for (const std::string& backend : kBackends) {
+  for (const std::string& backend : kListedBackends) {
     for (const char* model : {"softmax", "mlp"}) {
       CAPTURE(backend);
       CAPTURE(model);

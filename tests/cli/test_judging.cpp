@@ -16,9 +16,9 @@ using namespace keel_test;
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-class Trainings {
+class JudgedTrainings {
  public:
-  Trainings() { DataSet(240, 50).write_to(data_); }
+  JudgedTrainings() { DataSet(240, 50).write_to(data_); }
 
   std::string file(const std::string& name) const { return files_.file(name); }
   std::string data() const { return data_.path(); }
@@ -51,7 +51,7 @@ class Trainings {
 }  // namespace
 
 TEST_CASE("judging: the loss of an epoch is the mean of its steps and the summary keeps the last") {
-  const Trainings trainings;
+  const JudgedTrainings trainings;
   const json s = trainings.train({"--steps", "30", "--loop-size", "7"});  // 12 an epoch
   const auto rows = read_json_lines(trainings.file("metrics"));
   CHECK(s.at("train_loss").get<float>() == rows.back().at("loss").get<float>());
@@ -73,7 +73,7 @@ TEST_CASE("judging: the loss of an epoch is the mean of its steps and the summar
 }
 
 TEST_CASE("judging: the default trains as ever and validation images are not trained on") {
-  const Trainings trainings;
+  const JudgedTrainings trainings;
   const json plain = trainings.train({"--steps", "12"});
   const json judged = trainings.train({"--steps", "12", "--eval-every", "5"});
   CHECK(judged.at("state_sha256") == plain.at("state_sha256"));
@@ -99,7 +99,7 @@ TEST_CASE("judging: the default trains as ever and validation images are not tra
 }
 
 TEST_CASE("judging: patience and stop-at end the training and the best is written") {
-  const Trainings trainings;
+  const JudgedTrainings trainings;
   // A rate of 0 changes nothing, so that the first judgement stays the best.
   const json patient =
       trainings.train({"--epochs", "50", "--lr", "0", "--patience", "2", "--save-best",
@@ -121,7 +121,7 @@ TEST_CASE("judging: patience and stop-at end the training and the best is writte
 }
 
 TEST_CASE("judging: images whose logits are no numbers are found in no class") {
-  const Trainings trainings;
+  const JudgedTrainings trainings;
   // Class 0, which an argmax of NaN gives, is a tenth of the test.
   const json s = trainings.train({"--model", "mlp", "--lr", "1e6", "--steps", "24", "--eval-every",
                                   "12", "--stop-at", "0.05", "--metric", "top-k"});
@@ -133,7 +133,7 @@ TEST_CASE("judging: images whose logits are no numbers are found in no class") {
 }
 
 TEST_CASE("judging: the best states are kept and equal the file that was written of them") {
-  const Trainings trainings;
+  const JudgedTrainings trainings;
   const json s = trainings.train({"--steps", "40", "--lr", "3", "--eval-every", "2", "--metric",
                                   "loss", "--validation", "40", "--keep-best", "--save-best",
                                   trainings.file("best"), "--save", trainings.file("kept")});
@@ -159,7 +159,7 @@ TEST_CASE("judging: the best states are kept and equal the file that was written
 }
 
 TEST_CASE("judging: a resumed training goes on with its validation images and its patience") {
-  const Trainings trainings;
+  const JudgedTrainings trainings;
   const Words flags = {"--lr", "0", "--patience", "4", "--validation", "40"};
   const auto with = [&](Words words) {
     words.insert(words.end(), flags.begin(), flags.end());
@@ -179,7 +179,7 @@ TEST_CASE("judging: a resumed training goes on with its validation images and it
 
 TEST_CASE(
     "judging: a resumed training ends with the best that it began with or says where that is") {
-  const Trainings trainings;
+  const JudgedTrainings trainings;
   const Words judged = {"--validation", "40", "--metric", "loss", "--keep-best"};
   const auto with = [&](Words words) {
     words.insert(words.end(), judged.begin(), judged.end());
@@ -210,14 +210,14 @@ TEST_CASE(
 }
 
 TEST_CASE("judging: a training with all its steps done was not stopped") {
-  const Trainings trainings;
+  const JudgedTrainings trainings;
   const json done = trainings.train({"--epochs", "3", "--lr", "0", "--patience", "2"});
   CHECK(done.at("steps") == 36);
   CHECK_FALSE(done.contains("stopped_by"));
 }
 
 TEST_CASE("judging: a training that was killed when it had ended is at its end when resumed") {
-  const Trainings trainings;
+  const JudgedTrainings trainings;
   for (const Words& judged : {Words{"--lr", "0", "--patience", "2"}, Words{"--stop-at", "0.01"}}) {
     CAPTURE(join(judged));
     const auto with = [&](Words words) {
@@ -240,7 +240,7 @@ TEST_CASE("judging: a training that was killed when it had ended is at its end w
 }
 
 TEST_CASE("judging: a best by another metric is forgotten aloud") {
-  const Trainings trainings;
+  const JudgedTrainings trainings;
   trainings.train({"--epochs", "1", "--patience", "3", "--save", trainings.file("states")});
   const ToolResult other = trainings.run({"--epochs", "2", "--patience", "3", "--metric", "loss",
                                           "--resume", trainings.file("states")});
@@ -251,7 +251,7 @@ TEST_CASE("judging: a best by another metric is forgotten aloud") {
 }
 
 TEST_CASE("judging: weights to begin with are matched and the rest is told") {
-  const Trainings trainings;
+  const JudgedTrainings trainings;
   trainings.train(
       {"--model", "mlp", "--optimizer", "adam", "--steps", "5", "--save", trainings.file("mlp")});
   const json s = trainings.train({"--model", "mlp", "--steps", "1", "--lr", "0", "--init",
@@ -286,7 +286,7 @@ TEST_CASE("judging: weights to begin with are matched and the rest is told") {
 }
 
 TEST_CASE("judging: bad flags are refused and nothing is written") {
-  const Trainings trainings;
+  const JudgedTrainings trainings;
   const TempFolder out;
   const auto refused = [&](Words words, int code, const Words& parts) {
     words.insert(words.end(),

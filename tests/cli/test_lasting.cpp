@@ -21,7 +21,7 @@ namespace {
 using namespace keel_test;
 namespace fs = std::filesystem;
 
-Words train(const Words& more) {
+Words one_thread_training(const Words& more) {
   Words words = {"train", "--data", small_data().path(), "--batch", "16", "--threads", "1"};
   words.insert(words.end(), more.begin(), more.end());
   return words;
@@ -53,8 +53,8 @@ Variables no_leaks() {
 TEST_CASE("lasting: metrics that cannot be written lose nothing else") {
   const TempFolder files;
   const ToolResult result =
-      run_tool(train({"--steps", "30", "--metrics", "/dev/full", "--save", files.file("states"),
-                      "--summary", files.file("summary")}));
+      run_tool(one_thread_training({"--steps", "30", "--metrics", "/dev/full", "--save",
+                                    files.file("states"), "--summary", files.file("summary")}));
   CHECK(result.exit_code == 1);
   CHECK(lines_of(result.err).size() == 1);
   CHECK_MESSAGE(result.err.find("--metrics: /dev/full: cannot be written: No space left") !=
@@ -70,10 +70,10 @@ TEST_CASE("lasting: a file that may grow no further keeps whole lines and the tr
   const TempFolder files;
   // 128 KiB are enough for the states of softmax and a summary with every epoch, but not for 4,000
   // lines.
-  const ToolResult result =
-      run_bash(R"(ulimit -f 128; exec "$0" "$@")",
-               train({"--quiet", "--steps", "4000", "--metrics", files.file("metrics"), "--save",
-                      files.file("states"), "--summary", files.file("summary")}));
+  const ToolResult result = run_bash(
+      R"(ulimit -f 128; exec "$0" "$@")",
+      one_thread_training({"--quiet", "--steps", "4000", "--metrics", files.file("metrics"),
+                           "--save", files.file("states"), "--summary", files.file("summary")}));
   CHECK(result.exit_code == 1);
   CHECK_MESSAGE(result.err.find("File too large") != std::string::npos, result.err);
   CHECK(saved_step(files.file("states")) == 4000);
@@ -89,8 +89,8 @@ TEST_CASE("lasting: states that cannot be saved leave a summary") {
   fs::create_directory(files.file("gone"));
   const std::string metrics = files.file("metrics");
   const ToolResult result = run_tool_until(
-      train({"--quiet", "--steps", "1000000000", "--metrics", metrics, "--save",
-             files.file("gone/states"), "--summary", files.file("summary")}),
+      one_thread_training({"--quiet", "--steps", "1000000000", "--metrics", metrics, "--save",
+                           files.file("gone/states"), "--summary", files.file("summary")}),
       [&] { return has_content(metrics) && fs::remove_all(files.file("gone")) > 0; });
   CHECK(result.exit_code == 1);
   CHECK_MESSAGE(result.err.find("gone/states: cannot write") != std::string::npos, result.err);
@@ -101,7 +101,9 @@ TEST_CASE("lasting: states that cannot be saved leave a summary") {
 
 TEST_CASE("lasting: a resumed training writes into no file of another kind") {
   const TempFolder files;
-  REQUIRE(run_tool(train({"--steps", "5", "--save", files.file("states")})).exit_code == 0);
+  REQUIRE(
+      run_tool(one_thread_training({"--steps", "5", "--save", files.file("states")})).exit_code ==
+      0);
   const std::string notes = files.write("notes", "{\"step\":1,\"loss\":2}\nto be done\n");
   const ToolResult result =
       run_tool({"train", "--resume", files.file("states"), "--steps", "9", "--metrics", notes});
@@ -113,7 +115,9 @@ TEST_CASE("lasting: a resumed training writes into no file of another kind") {
 
 TEST_CASE("lasting: a resumed training leaves a file alone whose last line lacks its end") {
   const TempFolder files;
-  REQUIRE(run_tool(train({"--steps", "5", "--save", files.file("states")})).exit_code == 0);
+  REQUIRE(
+      run_tool(one_thread_training({"--steps", "5", "--save", files.file("states")})).exit_code ==
+      0);
   const std::string lines = "{\"step\":1,\"loss\":2}\n{\"step\":2,\"loss\":2}\n";
   struct Case {
     std::string text, line;
@@ -151,7 +155,8 @@ TEST_CASE("lasting: a resumed training leaves a file alone whose last line lacks
 TEST_CASE("lasting: a resumed training goes on in its metrics file behind a cut line") {
   const TempFolder files;
   const std::string metrics = files.file("metrics");
-  REQUIRE(run_tool(train({"--steps", "5", "--metrics", metrics, "--save", files.file("states")}))
+  REQUIRE(run_tool(one_thread_training(
+                       {"--steps", "5", "--metrics", metrics, "--save", files.file("states")}))
               .exit_code == 0);
   std::ofstream(metrics, std::ios::app) << "{\"step\":6,\"ep";
   const Words more = {"train",     "--resume", files.file("states"), "--steps", "8",
@@ -161,7 +166,7 @@ TEST_CASE("lasting: a resumed training goes on in its metrics file behind a cut 
   REQUIRE(lines.size() == 8);
   CHECK(nlohmann::json::parse(lines[5]).at("step") == 6);
   // A training from the beginning begins its file anew.
-  REQUIRE(run_tool(train({"--steps", "2", "--metrics", metrics})).exit_code == 0);
+  REQUIRE(run_tool(one_thread_training({"--steps", "2", "--metrics", metrics})).exit_code == 0);
   CHECK(read_json_lines(metrics).size() == 2);
 }
 
@@ -171,8 +176,9 @@ TEST_CASE("lasting: SIGTERM and SIGHUP save as Ctrl-C does") {
     const TempFolder files;
     const std::string metrics = files.file("metrics");
     const ToolResult result = run_tool_until(
-        train({"--quiet", "--steps", "1000000000", "--loop-size", "1000000", "--metrics", metrics,
-               "--save", files.file("states"), "--summary", files.file("summary")}),
+        one_thread_training({"--quiet", "--steps", "1000000000", "--loop-size", "1000000",
+                             "--metrics", metrics, "--save", files.file("states"), "--summary",
+                             files.file("summary")}),
         [&] { return has_content(metrics); }, 1, signal);
     CHECK(result.exit_code == 128 + signal);
     REQUIRE(fs::exists(files.file("states")));
@@ -221,10 +227,11 @@ TEST_CASE("lasting: a hangup that was ignored from the start stays ignored") {
     runs_to 1; kill -HUP $tool
     runs_to $(($(lines) + 1000)); kill -TERM $tool
     wait $tool)";
-  const ToolResult result = run_bash(kScript,
-                                     train({"--quiet", "--steps", "1000000000", "--metrics",
-                                            metrics, "--save", files.file("states")}),
-                                     {{"METRICS", metrics}});
+  const ToolResult result =
+      run_bash(kScript,
+               one_thread_training({"--quiet", "--steps", "1000000000", "--metrics", metrics,
+                                    "--save", files.file("states")}),
+               {{"METRICS", metrics}});
   CHECK_MESSAGE(result.exit_code == 128 + SIGTERM, result.err);
   CHECK(saved_step(files.file("states")) > 1000);
 }
@@ -233,7 +240,7 @@ TEST_CASE("lasting: a closed standard output ends a training that saves nothing"
   const TempFolder files;
   const ToolResult result =
       run_bash(R"("$0" "$@" | true; exit ${PIPESTATUS[0]})",
-               train({"--steps", "1000000000", "--summary", files.file("summary")}));
+               one_thread_training({"--steps", "1000000000", "--summary", files.file("summary")}));
   CHECK_MESSAGE(result.exit_code == 128 + SIGPIPE, result.err);
   CHECK(fs::exists(files.file("summary")));
 }
@@ -244,7 +251,7 @@ TEST_CASE("lasting: a closed standard output does not end a training that is sav
     CAPTURE(reader);
     const ToolResult result =
         run_bash(R"("$0" "$@" | )" + std::string(reader) + R"( > /dev/null; exit ${PIPESTATUS[0]})",
-                 train({"--epochs", "20", "--save", files.file(reader)}));
+                 one_thread_training({"--epochs", "20", "--save", files.file(reader)}));
     CHECK_MESSAGE(result.exit_code == 0, result.err);
     CHECK(saved_step(files.file(reader)) == 240);
   }
@@ -257,19 +264,19 @@ TEST_CASE("lasting: a metrics pipe whose reader goes away stops the training and
   int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   REQUIRE(reader >= 0);
   std::string text;
-  const ToolResult result = run_tool_until(train({"--quiet", "--steps", "1000000000", "--metrics",
-                                                  pipe, "--save", files.file("states")}),
-                                           [&] {
-                                             char bytes[4096];
-                                             const ssize_t got =
-                                                 reader < 0 ? 0 : read(reader, bytes, sizeof bytes);
-                                             if (got > 0) {
-                                               text.append(bytes, static_cast<size_t>(got));
-                                               close(reader);
-                                               reader = -1;
-                                             }
-                                             return false;
-                                           });
+  const ToolResult result =
+      run_tool_until(one_thread_training({"--quiet", "--steps", "1000000000", "--metrics", pipe,
+                                          "--save", files.file("states")}),
+                     [&] {
+                       char bytes[4096];
+                       const ssize_t got = reader < 0 ? 0 : read(reader, bytes, sizeof bytes);
+                       if (got > 0) {
+                         text.append(bytes, static_cast<size_t>(got));
+                         close(reader);
+                         reader = -1;
+                       }
+                       return false;
+                     });
   CHECK_MESSAGE(result.exit_code == 128 + SIGPIPE, result.err);
   CHECK(nlohmann::json::parse(lines_of(text)[0]).at("step") == 1);
   CHECK(saved_step(files.file("states")) > 0);
@@ -279,8 +286,8 @@ TEST_CASE("lasting: a metrics pipe that nobody reads is refused") {
   const TempFolder files;
   const std::string pipe = files.file("pipe");
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
-  const ToolResult result =
-      run_tool(train({"--steps", "2", "--metrics", pipe, "--save", files.file("states")}));
+  const ToolResult result = run_tool(
+      one_thread_training({"--steps", "2", "--metrics", pipe, "--save", files.file("states")}));
   CHECK(result.exit_code == 1);
   CHECK_MESSAGE(result.err.find(pipe + ": is a pipe that nobody reads") != std::string::npos,
                 result.err);
@@ -297,8 +304,8 @@ TEST_CASE("lasting: a metrics pipe whose reader sleeps does not hold up Ctrl-C")
   // The pipe holds some 90 lines; then it stays as it is while steps go on.
   int full_for = 0;
   const ToolResult result =
-      run_tool_until(train({"--quiet", "--steps", "1000000000", "--metrics", pipe, "--save",
-                            files.file("states")}),
+      run_tool_until(one_thread_training({"--quiet", "--steps", "1000000000", "--metrics", pipe,
+                                          "--save", files.file("states")}),
                      [&] {
                        int waiting = 0;
                        if (ioctl(reader, FIONREAD, &waiting) == 0 && waiting >= 3500) ++full_for;
@@ -336,10 +343,11 @@ TEST_CASE("lasting: metrics appear while the training runs and only in whole lin
 TEST_CASE("lasting: states that are no numbers do not replace a file of finite ones") {
   const TempFolder files;
   const std::string states = files.file("states");
-  REQUIRE(run_tool(train({"--model", "mlp", "--steps", "2", "--save", states})).exit_code == 0);
+  REQUIRE(run_tool(one_thread_training({"--model", "mlp", "--steps", "2", "--save", states}))
+              .exit_code == 0);
   const std::string good = read_text(states);
-  const Words bad = train({"--model", "mlp", "--lr", "1e6", "--steps", "6", "--save", states,
-                           "--summary", files.file("summary")});
+  const Words bad = one_thread_training({"--model", "mlp", "--lr", "1e6", "--steps", "6", "--save",
+                                         states, "--summary", files.file("summary")});
   ToolResult result = run_tool(bad);
   CHECK(result.exit_code == 1);
   CHECK(result.err.find(": fetched numbers were infinite or NaN") != std::string::npos);
@@ -371,7 +379,7 @@ TEST_CASE(
                    "-e",     "trace=fsync", "-e", "inject=fsync:" + fault,
                    KEEL_TOOL};
     for (const std::string& word :
-         train({"--quiet", "--steps", "2", "--save", files.file("states")}))
+         one_thread_training({"--quiet", "--steps", "2", "--save", files.file("states")}))
       words.push_back(word);
     return run_program(tracer, words, no_leaks());
   };
@@ -400,7 +408,8 @@ TEST_CASE("lasting: a save that was killed leaves nothing behind the next one") 
   Words words = {"-f",     "-qq",         "-o", "/dev/null",
                  "-e",     "trace=fsync", "-e", "inject=fsync:signal=SIGKILL:when=1",
                  KEEL_TOOL};
-  const Words save = train({"--quiet", "--steps", "2", "--save", files.file("states")});
+  const Words save =
+      one_thread_training({"--quiet", "--steps", "2", "--save", files.file("states")});
   words.insert(words.end(), save.begin(), save.end());
   CHECK(run_program(tracer, words).exit_code == 128 + SIGKILL);
   const auto count = [&] {
@@ -422,11 +431,13 @@ TEST_CASE("lasting: each system call of a file that fails is told of and loses n
   const TempFolder files;
   const std::string states = files.file("states");
   // A save of other states than there are, so that a file that was replaced shows it.
-  const Words save = train({"--quiet", "--steps", "2", "--seed", "2", "--save", states});
+  const Words save =
+      one_thread_training({"--quiet", "--steps", "2", "--seed", "2", "--save", states});
   const Words inspect = {"inspect", states};
   CHECK(run_tool(save).exit_code == 0);
   const std::string replaced = read_text(states);
-  CHECK(run_tool(train({"--quiet", "--steps", "2", "--save", states})).exit_code == 0);
+  CHECK(run_tool(one_thread_training({"--quiet", "--steps", "2", "--save", states})).exit_code ==
+        0);
   const std::string good = read_text(states);
   REQUIRE((good != replaced));
   struct Case {
@@ -466,8 +477,9 @@ TEST_CASE("lasting: each system call of a file that fails is told of and loses n
 
 TEST_CASE("lasting: a first checkpoint of NaN is told of without older files that are none") {
   const TempFolder files;
-  const ToolResult result = run_tool(train({"--quiet", "--model", "mlp", "--lr", "1e6", "--steps",
-                                            "6", "--checkpoint", files.file("runs")}));
+  const ToolResult result =
+      run_tool(one_thread_training({"--quiet", "--model", "mlp", "--lr", "1e6", "--steps", "6",
+                                    "--checkpoint", files.file("runs")}));
   CHECK(result.exit_code == 1);
   CHECK_MESSAGE(
       result.err.find("is NaN or infinite, and the folder has no older file") != std::string::npos,

@@ -15,8 +15,6 @@
 namespace keel_test {
 namespace {
 
-constexpr int64_t kPixels = 784;
-
 // scores = flatten(x) w + b with w of zeros, and perhaps a softmax behind it.
 std::string linear_model(const std::vector<float>& b, const std::vector<int64_t>& image,
                          bool softmax = false) {
@@ -49,12 +47,12 @@ struct Expected {
   }
 };
 
-struct Files {
+struct ModelFiles {
   DataSet data{60, 20};
   TempFolder temp;
   std::string images;
 
-  Files() : images(temp.file("images")) {
+  ModelFiles() : images(temp.file("images")) {
     std::filesystem::create_directory(images);
     const DataFolder& folder = written();
     for (const std::string& name : {kTrainImages, kTrainLabels, kTestImages, kTestLabels})
@@ -69,7 +67,7 @@ struct Files {
   }
 };
 
-nlohmann::json evaluated(const Files& files, Words words) {
+nlohmann::json evaluated(const ModelFiles& files, Words words) {
   words.insert(words.begin(), "eval");
   words.insert(words.end(), {"--data", files.images, "--json", files.temp.file("scores")});
   const ToolResult result = run_tool(words);
@@ -82,12 +80,12 @@ void check_scores(const nlohmann::json& scores, const Expected& expected) {
   CHECK(scores.at("loss") == doctest::Approx(expected.loss).epsilon(1e-6));
 }
 
-Words trained(const Files& files, const std::string& model, const std::string& save) {
+Words trained(const ModelFiles& files, const std::string& model, const std::string& save) {
   return {"train", "--quiet", "--model", model,    "--data", files.images, "--batch",
           "20",    "--steps", "6",       "--save", save,     "--threads",  "1"};
 }
 
-void check_refused(const Words& words, const Words& parts) {
+void check_model_refused(const Words& words, const Words& parts) {
   const ToolResult result = run_tool(words);
   CAPTURE(result.err);
   CHECK(result.exit_code != 0);
@@ -100,7 +98,7 @@ void check_refused(const Words& words, const Words& parts) {
 TEST_SUITE_BEGIN("cli");
 
 TEST_CASE("model files: the summary of a training says the dtype of the weights") {
-  const Files files;
+  const ModelFiles files;
   const std::string model = files.model(onnx_model(
       {.nodes = {onnx_node("Flatten", {"x"}, {"flat"}),
                  onnx_node("MatMul", {"flat", "w"}, {"product"}),
@@ -123,7 +121,7 @@ TEST_CASE("model files: the summary of a training says the dtype of the weights"
 }
 
 TEST_CASE("model files: eval scores a model of any layout as its weights say") {
-  const Files files;
+  const ModelFiles files;
   const Expected expected(files.data);
   int number = 0;
   for (const std::vector<int64_t>& image : std::vector<std::vector<int64_t>>{
@@ -183,7 +181,7 @@ TEST_CASE("model files: channels come first where the model has them so") {
 }
 
 TEST_CASE("model files: training goes on from their weights and freezes what it is told") {
-  const Files files;
+  const ModelFiles files;
   const std::string model = files.model(linear_model(kBias, {-1, 1, 28, 28}));
   const std::string save = files.temp.file("saved");
   Words words = trained(files, model, save);
@@ -221,7 +219,7 @@ TEST_CASE("model files: training goes on from their weights and freezes what it 
 }
 
 TEST_CASE("model files: a resumed training is one in one piece and finds a moved file") {
-  const Files files;
+  const ModelFiles files;
   const std::string model = files.model(linear_model(kBias, {-1, 1, 28, 28}));
   const auto run = [&](Words words, const std::string& summary) {
     words.insert(words.end(), {"--summary", files.temp.file(summary)});
@@ -238,19 +236,20 @@ TEST_CASE("model files: a resumed training is one in one piece and finds a moved
 
   const std::string moved = files.temp.file("moved.onnx");
   std::filesystem::rename(model, moved);
-  check_refused(rest, {"m.onnx"});
-  check_refused({"eval", "--load", files.temp.file("half")}, {"m.onnx", "--model FILE"});
+  check_model_refused(rest, {"m.onnx"});
+  check_model_refused({"eval", "--load", files.temp.file("half")}, {"m.onnx", "--model FILE"});
   Words with_moved = rest;
   with_moved.insert(with_moved.end(), {"--model", moved});
   CHECK(run(with_moved, "moved.json") == whole);
   // Another model under the old name.
   files.model(linear_model(kBias, {-1, 28, 28}));
-  check_refused(rest, {"--model", "half", "another one"});
-  check_refused({"eval", "--load", files.temp.file("half")}, {"--model", "half", "another one"});
+  check_model_refused(rest, {"--model", "half", "another one"});
+  check_model_refused({"eval", "--load", files.temp.file("half")},
+                      {"--model", "half", "another one"});
 }
 
 TEST_CASE("model files: averages and checkpoints and 16-bit products work as for other models") {
-  const Files files;
+  const ModelFiles files;
   const std::string model = files.model(linear_model(kBias, {-1, 1, 28, 28}));
   const auto run = [&](const std::string& name, const std::string& steps, const Words& more) {
     Words words = {"train",        "--quiet",
@@ -286,7 +285,7 @@ TEST_CASE("model files: averages and checkpoints and 16-bit products work as for
 }
 
 TEST_CASE("model files: more classes than bytes tell apart are trained and evaluated") {
-  const Files files;
+  const ModelFiles files;
   const std::string model = files.model(onnx_model(
       {.nodes = {onnx_node("MatMul", {"x", "w"}, {"y"})},
        .initializers = {onnx_floats("w", {kPixels, 300}, std::vector<float>(kPixels * 300, 0.0f))},
@@ -299,7 +298,7 @@ TEST_CASE("model files: more classes than bytes tell apart are trained and evalu
 }
 
 TEST_CASE("model files: weights of another file and files that are read are refused") {
-  const Files files;
+  const ModelFiles files;
   const std::string model = files.model(linear_model(kBias, {-1, 1, 28, 28}));
   const std::string imported = files.temp.file("m.keel");
   REQUIRE(run_tool({"import", model, "--out", imported}).exit_code == 0);
@@ -307,22 +306,22 @@ TEST_CASE("model files: weights of another file and files that are read are refu
   weights.tensors["other"] = weights.tensors.at("head.w");
   weights.tensors.erase("head.w");
   keel::write_safetensors(imported + ".safetensors", weights.tensors, {});
-  check_refused(trained(files, imported, files.temp.file("saved")),
-                {"m.keel", "missing", "head.w"});
+  check_model_refused(trained(files, imported, files.temp.file("saved")),
+                      {"m.keel", "missing", "head.w"});
 
   const std::string save = files.temp.file("saved");
   REQUIRE(run_tool(trained(files, model, save)).exit_code == 0);
   const std::string before = read_text(model);
-  check_refused({"export", "--load", save, "--out", model}, {"--out", "--model"});
-  check_refused({"predict", "--load", save, "--index", "0", "--json", model},
-                {"--json", "--model"});
-  check_refused({"train", "--resume", save, "--steps", "7", "--save", model},
-                {"--save", "--model"});
+  check_model_refused({"export", "--load", save, "--out", model}, {"--out", "--model"});
+  check_model_refused({"predict", "--load", save, "--index", "0", "--json", model},
+                      {"--json", "--model"});
+  check_model_refused({"train", "--resume", save, "--steps", "7", "--save", model},
+                      {"--save", "--model"});
   CHECK((read_text(model) == before));
 }
 
 TEST_CASE("model files: of several outputs one is kept by import") {
-  const Files files;
+  const ModelFiles files;
   const std::string model = files.model(onnx_model(
       {.nodes = {onnx_node("Neg", {"x"}, {"features"}), onnx_node("MatMul", {"x", "w"}, {"y"}),
                  onnx_node("Add", {"y", "b"}, {"scores"})},
@@ -330,18 +329,19 @@ TEST_CASE("model files: of several outputs one is kept by import") {
                         onnx_floats("b", {10}, kBias)},
        .inputs = {onnx_value("x", 1, {-1, kPixels})},
        .outputs = {onnx_value("features", 1, {-1, kPixels}), onnx_value("scores", 1, {-1, 10})}}));
-  check_refused({"eval", "--model", model, "--data", files.images},
-                {"outputs", "features f32[?, 784], scores f32[?, 10]", "--outputs"});
+  check_model_refused({"eval", "--model", model, "--data", files.images},
+                      {"outputs", "features f32[?, 784], scores f32[?, 10]", "--outputs"});
   const std::string imported = files.temp.file("m.keel");
   const ToolResult kept = run_tool({"import", model, "--outputs", "scores", "--out", imported});
   REQUIRE_MESSAGE(kept.exit_code == 0, kept.err);
   CHECK_FALSE(contains(kept.out, "features"));
   check_scores(evaluated(files, {"--model", imported}), Expected(files.data));
-  check_refused({"import", model, "--outputs", "none", "--out", imported}, {"none", "scores"});
+  check_model_refused({"import", model, "--outputs", "none", "--out", imported},
+                      {"none", "scores"});
 }
 
 TEST_CASE("model files: a loop of known length that was exported runs and trains on the npu") {
-  const Files files;
+  const ModelFiles files;
   const std::string save = files.temp.file("saved"), model = files.temp.file("lstm.onnx");
   REQUIRE(run_tool(trained(files, "lstm", save)).exit_code == 0);
   const ToolResult exported = run_tool({"export", "--load", save, "--out", model, "--batch", "20"});
@@ -354,7 +354,7 @@ TEST_CASE("model files: a loop of known length that was exported runs and trains
 }
 
 TEST_CASE("model files: frozen norms of any model keep their running statistics") {
-  const Files files;
+  const ModelFiles files;
   const std::string save = files.temp.file("saved");
   Words words = trained(files, "resnet", save);
   words.insert(words.end(), {"--freeze", "!(logits*)"});
@@ -370,7 +370,7 @@ TEST_CASE("model files: frozen norms of any model keep their running statistics"
 }
 
 TEST_CASE("model files: graph prints the training step of a file") {
-  const Files files;
+  const ModelFiles files;
   const std::string model = files.model(linear_model(kBias, {-1, 1, 28, 28}));
   const ToolResult text = run_tool({"graph", "--model", model});
   REQUIRE_MESSAGE(text.exit_code == 0, text.err);
@@ -382,10 +382,10 @@ TEST_CASE("model files: graph prints the training step of a file") {
 }
 
 TEST_CASE("model files: what is no classifier of the images is refused with what it takes") {
-  const Files files;
+  const ModelFiles files;
   const std::vector<std::string> scores = {onnx_value("y", 1, {-1, 10})};
   const auto refused = [&](const std::string& bytes, const Words& parts) {
-    check_refused({"eval", "--model", files.model(bytes), "--data", files.images}, parts);
+    check_model_refused({"eval", "--model", files.model(bytes), "--data", files.images}, parts);
   };
   refused(linear_model(kBias, {-1, 1, 14, 56}), {"f32[?, 1, 14, 56]", "28x28x1 u8"});
   refused(onnx_model({.nodes = {onnx_node("Add", {"a", "b"}, {"y"})},
@@ -404,32 +404,34 @@ TEST_CASE("model files: what is no classifier of the images is refused with what
                       .inputs = {onnx_value("x", 1, {-1, kPixels})},
                       .outputs = {onnx_value("y", 1, {-1, 3})}}),
           {"classes", "at most the 3", "10"});
-  check_refused({"eval", "--model", files.temp.file("none.onnx")}, {"none.onnx"});
-  check_refused({"eval", "--model", "softmax"}, {"--load", "is missing"});
+  check_model_refused({"eval", "--model", files.temp.file("none.onnx")}, {"none.onnx"});
+  check_model_refused({"eval", "--model", "softmax"}, {"--load", "is missing"});
 
   const std::string model = files.model(linear_model(kBias, {8, 1, 28, 28}));
   const Words words = trained(files, model, files.temp.file("saved"));
-  check_refused(words, {"--batch", "8", "20"});
-  check_refused({"graph", "--model", model, "--compiled", "--batch", "4"}, {"--batch", "8", "4"});
+  check_model_refused(words, {"--batch", "8", "20"});
+  check_model_refused({"graph", "--model", model, "--compiled", "--batch", "4"},
+                      {"--batch", "8", "4"});
   const std::string open = files.model(linear_model(kBias, {-1, 1, 28, 28}), "open.onnx");
   for (const auto& [pattern, what] :
        std::vector<std::pair<std::string, std::string>>{{"*", "all"}, {"tail*", "none"}}) {
     Words frozen = trained(files, open, files.temp.file("saved"));
     frozen.insert(frozen.end(), {"--freeze", pattern});
-    check_refused(frozen, {"--freeze", "head.w, head.b", "one of " + what});
+    check_model_refused(frozen, {"--freeze", "head.w, head.b", "one of " + what});
   }
   std::vector<float> broken = kBias;
   broken[1] = std::nanf("");
   const std::string nan = files.model(linear_model(broken, {-1, 1, 28, 28}), "nan.onnx");
-  check_refused(trained(files, nan, files.temp.file("saved")),
-                {"nan.onnx", "head.b", "--allow-non-finite"});
-  check_refused({"train", "--model", open, "--data", files.images, "--steps", "1", "--save", open},
-                {"--save", "--model"});
+  check_model_refused(trained(files, nan, files.temp.file("saved")),
+                      {"nan.onnx", "head.b", "--allow-non-finite"});
+  check_model_refused(
+      {"train", "--model", open, "--data", files.images, "--steps", "1", "--save", open},
+      {"--save", "--model"});
   CHECK_FALSE(std::filesystem::exists(files.temp.file("saved")));
 }
 
 TEST_CASE("model files: a fixed batch is trained and measured in as many images as it takes") {
-  const Files files;
+  const ModelFiles files;
   const std::string model = files.model(linear_model(kBias, {8, 1, 28, 28}));
   const ToolResult result = run_tool({"train", "--quiet", "--model", model, "--data", files.images,
                                       "--steps", "3", "--summary", files.temp.file("summary")});

@@ -24,7 +24,7 @@ constexpr int kSteps = 20;
 // that in a loss was at most 7e-7 for each of these models.
 constexpr double kBound = 1e-5;
 
-struct Trained {
+struct TrainingTrace {
   std::string hash;
   std::vector<double> losses;
 };
@@ -49,9 +49,9 @@ void write_small_digits(const TempFolder& folder, int64_t train, int64_t test) {
 }
 
 // Trains one model for a few steps.
-class Trainings {
+class ShortTrainings {
  public:
-  explicit Trainings(const std::string& model) {
+  explicit ShortTrainings(const std::string& model) {
     // With seeds 0 and 1 an activation of resnet comes within rounding of relu's corner, where the
     // last bit decides what all later losses are.
     words_ = {"train",     "--quiet",
@@ -74,13 +74,14 @@ class Trainings {
     }
   }
 
-  Trained run(const Words& words) const {
+  TrainingTrace run(const Words& words) const {
     Words all = words_;
     all.insert(all.end(), words.begin(), words.end());
     const ToolResult result = run_tool(all);
     CAPTURE(join(all));
     REQUIRE_MESSAGE(result.exit_code == 0, result.err);
-    Trained trained{read_json(files_.file("summary")).at("state_sha256").get<std::string>(), {}};
+    TrainingTrace trained{read_json(files_.file("summary")).at("state_sha256").get<std::string>(),
+                          {}};
     for (const json& row : read_json_lines(files_.file("metrics")))
       trained.losses.push_back(row.at("loss").get<double>());
     REQUIRE(trained.losses.size() == kSteps);
@@ -95,12 +96,12 @@ class Trainings {
 };
 
 void check_losses(const std::string& model) {
-  const Trainings trainings(model);
-  const Trained expected = trainings.run({"--backend", "ref"});
+  const ShortTrainings trainings(model);
+  const TrainingTrace expected = trainings.run({"--backend", "ref"});
   CHECK(expected.losses.back() < expected.losses.front());
   for (const char* backend : {"cpu", "npu"}) {
     CAPTURE(std::string(backend));
-    const Trained got = trainings.run({"--backend", backend});
+    const TrainingTrace got = trainings.run({"--backend", backend});
     double farthest = 0;
     for (size_t i = 0; i < got.losses.size(); ++i) {
       REQUIRE(std::isfinite(got.losses[i]));
@@ -113,18 +114,18 @@ void check_losses(const std::string& model) {
 }
 
 void check_bits(const std::string& model) {
-  const Trainings trainings(model);
+  const ShortTrainings trainings(model);
   for (const char* backend : {"cpu", "npu"}) {
     CAPTURE(std::string(backend));
     const auto run = [&](const char* loop_size, const char* threads) {
       return trainings.run({"--backend", backend, "--loop-size", loop_size, "--threads", threads});
     };
-    const Trained expected = run("1", "1");
+    const TrainingTrace expected = run("1", "1");
     using Pair = std::pair<const char*, const char*>;
     for (const Pair& other : {Pair{"7", "1"}, {"20", "1"}, {"1", "2"}, {"20", "2"}}) {
       CAPTURE(std::string(other.first));
       CAPTURE(std::string(other.second));
-      const Trained got = run(other.first, other.second);
+      const TrainingTrace got = run(other.first, other.second);
       CHECK(got.hash == expected.hash);
       CHECK(got.losses == expected.losses);
     }

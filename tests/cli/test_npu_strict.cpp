@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "cli/tool.h"
+#include "cli/training_run.h"
 #include "support/error_of.h"
 #include "support/temp_folder.h"
 
@@ -11,21 +12,8 @@ namespace {
 using keel_test::contains;
 using namespace keel_test;
 
-struct Trained {
-  nlohmann::json summary;
-  std::string metrics;
-};
-
-Trained train(const Words& words, const Variables& variables) {
-  const TempFolder folder;
-  Words all = {"train",     "--quiet",
-               "--seed",    "3",
-               "--metrics", folder.file("metrics"),
-               "--summary", folder.file("summary")};
-  all.insert(all.end(), words.begin(), words.end());
-  const ToolResult result = run_tool(all, variables);
-  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
-  return {read_json(folder.file("summary")), read_text(folder.file("metrics"))};
+TrainingRun train_seeded(const Words& words, const Variables& variables) {
+  return training_run(TempFolder(), with({"--quiet", "--seed", "3"}, words), variables);
 }
 
 }  // namespace
@@ -38,8 +26,8 @@ TEST_CASE("strict: softmax and mlp train to the same bits as in plain runs") {
                        "--steps", "6",   "--loop-size", "4"};
   for (const Words& words : {softmax, mlp, mixed}) {
     CAPTURE(join(words));
-    const Trained plain = train(words, {{"KEEL_NPU_STRICT", "0"}});
-    const Trained strict = train(words, {{"KEEL_NPU_STRICT", "1"}});
+    const TrainingRun plain = train_seeded(words, {{"KEEL_NPU_STRICT", "0"}});
+    const TrainingRun strict = train_seeded(words, {{"KEEL_NPU_STRICT", "1"}});
     CHECK(plain.summary.at("npu_strict") == false);
     CHECK(strict.summary.at("npu_strict") == true);
     CHECK(strict.summary.at("state_sha256") == plain.summary.at("state_sha256"));

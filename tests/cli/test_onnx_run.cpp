@@ -26,13 +26,13 @@ std::string small_model() {
        .outputs = {onnx_value("y", 1, {-1}), onnx_value("flags/0", 9, {-1, 2})}});
 }
 
-struct Files {
+struct OnnxRunFiles {
   TempFolder temp;
   std::string model = temp.write("m.onnx", small_model());
   std::string x = temp.file("x.npy");
   std::string shape = temp.file("shape.npy");
 
-  Files() {
+  OnnxRunFiles() {
     keel::write_npy(x, keel::Tensor::of<float>({2, 2}, {1, 1, 0, -1}));
     keel::write_npy(shape, keel::Tensor::of<int64_t>({1}, {-1}));
   }
@@ -50,7 +50,7 @@ TEST_SUITE_BEGIN("cli");
 
 TEST_CASE("run gives the outputs of an onnx model on each backend") {
   for (const std::string backend : {"ref", "cpu", "npu"}) {
-    const Files files;
+    const OnnxRunFiles files;
     const ToolResult result =
         run_tool({"run", files.model, "--input", "x=" + files.x, "--bind", "shape=" + files.shape,
                   "--output-dir", files.temp.file("out"), "--backend", backend});
@@ -62,7 +62,7 @@ TEST_CASE("run gives the outputs of an onnx model on each backend") {
 }
 
 TEST_CASE("import writes a graph and weights that run takes") {
-  const Files files;
+  const OnnxRunFiles files;
   const std::string out = files.temp.file("m.keel");
   const ToolResult imported =
       run_tool({"import", files.model, "--bind", "shape=" + files.shape, "--out", out});
@@ -109,7 +109,7 @@ TEST_CASE("run takes and writes bf16 as f32") {
 }
 
 TEST_CASE("run and import say what is missing or wrong") {
-  const Files files;
+  const OnnxRunFiles files;
   const auto run = [&](const Words& words) {
     const ToolResult result = run_tool(words);
     return std::to_string(result.exit_code) + " " + result.err;
@@ -129,7 +129,7 @@ TEST_CASE("run and import say what is missing or wrong") {
 }
 
 TEST_CASE("import leaves no graph with the weights of another one") {
-  const Files files;
+  const OnnxRunFiles files;
   const std::string out = files.temp.file("m.keel");
   const Words words = {"import", files.model, "--bind", "shape=" + files.shape, "--out", out};
   REQUIRE(run_tool(words).exit_code == 0);
@@ -150,7 +150,7 @@ TEST_CASE("import leaves no graph with the weights of another one") {
 }
 
 TEST_CASE("run and import write over nothing that they read") {
-  const Files files;
+  const OnnxRunFiles files;
   const std::string out = files.temp.file("out");
   const auto refused = [&](const Words& words, const Words& parts) {
     const ToolResult result = run_tool(words);
@@ -188,7 +188,7 @@ TEST_CASE("run and import write over nothing that they read") {
 }
 
 TEST_CASE("run says which array does not fit and which file is damaged") {
-  const Files files;
+  const OnnxRunFiles files;
   const std::string out = files.temp.file("m.keel");
   REQUIRE(
       run_tool({"import", files.model, "--bind", "shape=" + files.shape, "--out", out}).exit_code ==

@@ -25,7 +25,7 @@ namespace {
 using namespace keel_test;
 using nlohmann::json;
 
-constexpr int64_t kPixels = 784, kClasses = 10, kImages = 8;
+constexpr int64_t kClasses = 10, kImages = 8;
 constexpr double kRate = 0.25;
 
 // The weights that a training begins with, the same here and in the graph.
@@ -38,23 +38,23 @@ std::string slot_text(const std::string& name, const keel::Shape& shape, double 
   return variable_text(name, keel::Tensor::full(keel::f32, shape, value));
 }
 
-enum class Rule { kDescent, kMomentum, kAdam, kAssign };
+enum class UpdateRule { kDescent, kMomentum, kAdam, kAssign };
 
 // The update of a variable by the gradient of its name, as TensorFlow's optimizers write it.
-std::string apply_text(Rule rule, const std::string& w, const keel::Shape& shape) {
+std::string apply_text(UpdateRule rule, const std::string& w, const keel::Shape& shape) {
   const std::string g = w + "/gradient";
   switch (rule) {
-    case Rule::kDescent:
+    case UpdateRule::kDescent:
       return node_text(w + "/apply", "ApplyGradientDescent", {w, "rate", g});
-    case Rule::kMomentum:
+    case UpdateRule::kMomentum:
       return slot_text(w + "/Momentum", shape, 0) +
              node_text(w + "/apply", "ApplyMomentum", {w, w + "/Momentum", "rate", g, "share"});
-    case Rule::kAdam:
+    case UpdateRule::kAdam:
       return slot_text(w + "/Adam", shape, 0) + slot_text(w + "/Adam_1", shape, 0) +
              node_text(w + "/apply", "ApplyAdam",
                        {w, w + "/Adam", w + "/Adam_1", "p1/read", "p2/read", "rate", "b1", "b2",
                         "epsilon", g});
-    case Rule::kAssign:
+    case UpdateRule::kAssign:
       return node_text(w + "/step", "Mul", {"rate", g}) +
              node_text(w + "/next", "Sub", {w + "/read", w + "/step"}) +
              node_text(w + "/apply", "Assign", {w, w + "/next"});
@@ -64,7 +64,7 @@ std::string apply_text(Rule rule, const std::string& w, const keel::Shape& shape
 
 // Softmax regression with its mean cross entropy, the gradient written out and an update. The
 // labels come first and have the name that one would give the images.
-std::string training_graph(Rule rule, bool one_hot = true, const std::string& more = "") {
+std::string training_graph(UpdateRule rule, bool one_hot = true, const std::string& more = "") {
   keel::Tensor weights(keel::f32, {kPixels, kClasses});
   for (int64_t i = 0; i < weights.num_elements(); ++i) weights.set(i, first_weight(i));
   std::string text =
@@ -84,7 +84,7 @@ std::string training_graph(Rule rule, bool one_hot = true, const std::string& mo
       node_text("by_logits", "Mul", {"losses:1", "share_of_one"}) +
       node_text("w/gradient", "MatMul", {"target", "by_logits"}, {{"transpose_a", "b: true"}}) +
       node_text("b/gradient", "Sum", {"by_logits", "axis"});
-  if (rule == Rule::kAdam) {
+  if (rule == UpdateRule::kAdam) {
     text += slot_text("p1", {}, 0.9) + slot_text("p2", {}, 0.999) + scalar_text("b1", 0.9) +
             scalar_text("b2", 0.999) + scalar_text("epsilon", 1e-8) +
             node_text("p1/next", "Mul", {"p1/read", "b1"}) +
@@ -94,19 +94,19 @@ std::string training_graph(Rule rule, bool one_hot = true, const std::string& mo
   }
   text += apply_text(rule, "w", {kPixels, kClasses}) + apply_text(rule, "b", {kClasses});
   std::vector<std::string> runs = {"^w/apply", "^b/apply"};
-  if (rule == Rule::kAdam) runs.insert(runs.end(), {"^p1/set", "^p2/set"});
+  if (rule == UpdateRule::kAdam) runs.insert(runs.end(), {"^p1/set", "^p2/set"});
   return text + more + node_text("train", "NoOp", runs);
 }
 
 // Computes `steps` steps on all images in doubles: every state of the graph by its name.
 using States = std::map<std::string, std::vector<double>>;
 
-States trained_by_hand(Rule rule, const DataSet& data, int steps) {
+States trained_by_hand(UpdateRule rule, const DataSet& data, int steps) {
   States s;
   s["w"].resize(kPixels * kClasses);
   for (size_t i = 0; i < s["w"].size(); ++i) s["w"][i] = first_weight(static_cast<int64_t>(i));
   s["b"].resize(kClasses);
-  if (rule == Rule::kAdam) s["p1"] = {0.9}, s["p2"] = {0.999};
+  if (rule == UpdateRule::kAdam) s["p1"] = {0.9}, s["p2"] = {0.999};
   const auto pixel = [&](int64_t image, int64_t i) {
     return static_cast<uint8_t>(data.train_pixels[static_cast<size_t>(image * kPixels + i)]) /
            255.0;
@@ -139,8 +139,8 @@ States trained_by_hand(Rule rule, const DataSet& data, int steps) {
       &v = s[name + "/Adam_1"];
       for (size_t i = 0; i < w.size(); ++i) {
         double change = g[i];
-        if (rule == Rule::kMomentum) change = sum[i] = 0.9 * sum[i] + g[i];
-        if (rule == Rule::kAdam) {
+        if (rule == UpdateRule::kMomentum) change = sum[i] = 0.9 * sum[i] + g[i];
+        if (rule == UpdateRule::kAdam) {
           m[i] = 0.9 * m[i] + 0.1 * g[i];
           v[i] = 0.999 * v[i] + 0.001 * g[i] * g[i];
           change = std::sqrt(1 - s["p2"][0]) / (1 - s["p1"][0]) * m[i] / (std::sqrt(v[i]) + 1e-8);
@@ -148,16 +148,16 @@ States trained_by_hand(Rule rule, const DataSet& data, int steps) {
         w[i] -= kRate * change;
       }
     }
-    if (rule == Rule::kAdam) s["p1"][0] *= 0.9, s["p2"][0] *= 0.999;
+    if (rule == UpdateRule::kAdam) s["p1"][0] *= 0.9, s["p2"][0] *= 0.999;
   }
   return s;
 }
 
-const std::map<Rule, std::vector<std::string>> kStates = {
-    {Rule::kDescent, {"w", "b"}},
-    {Rule::kAssign, {"w", "b"}},
-    {Rule::kMomentum, {"w", "b", "w/Momentum", "b/Momentum"}},
-    {Rule::kAdam, {"w", "b", "w/Adam", "w/Adam_1", "b/Adam", "b/Adam_1", "p1", "p2"}}};
+const std::map<UpdateRule, std::vector<std::string>> kStates = {
+    {UpdateRule::kDescent, {"w", "b"}},
+    {UpdateRule::kAssign, {"w", "b"}},
+    {UpdateRule::kMomentum, {"w", "b", "w/Momentum", "b/Momentum"}},
+    {UpdateRule::kAdam, {"w", "b", "w/Adam", "w/Adam_1", "b/Adam", "b/Adam_1", "p1", "p2"}}};
 
 // A folder with a training graph, imported as g.keel, and images to train on.
 struct Job {
@@ -202,10 +202,10 @@ void check_mean_of_logits(const Job& job, const keel::Safetensors& saved) {
 
 TEST_CASE("a training graph is trained by its own update as plain arithmetic has it") {
   for (const auto& entry : kStates) {
-    const Rule rule = entry.first;
+    const UpdateRule rule = entry.first;
     const auto& names = entry.second;
     CAPTURE(static_cast<int>(rule));
-    const Job job(training_graph(rule, /*one_hot=*/rule != Rule::kMomentum));
+    const Job job(training_graph(rule, /*one_hot=*/rule != UpdateRule::kMomentum));
     const States expected = trained_by_hand(rule, job.set, 3);
     for (const char* backend : {"ref", "cpu", "npu"}) {
       CAPTURE(backend);
@@ -229,14 +229,14 @@ TEST_CASE("a training graph is trained by its own update as plain arithmetic has
         for (size_t i = 0; i < wanted.size(); ++i)
           worst = std::max(worst, std::fabs(tensor.at(static_cast<int64_t>(i)) - wanted[i]));
         // Adam divides by the root of what may be nearly nothing.
-        CHECK(worst < (rule == Rule::kAdam ? 1e-3 : 2e-6));
+        CHECK(worst < (rule == UpdateRule::kAdam ? 1e-3 : 2e-6));
       }
     }
   }
 }
 
 TEST_CASE("a training graph's own update is sunk: loop sizes and the data sink change no bit") {
-  const Job job(training_graph(Rule::kAdam));
+  const Job job(training_graph(UpdateRule::kAdam));
   const auto bits = [&](const Words& more) {
     Words words{"--batch", "2", "--steps", "15"};
     words.insert(words.end(), more.begin(), more.end());
@@ -251,7 +251,7 @@ TEST_CASE("a training graph's own update is sunk: loop sizes and the data sink c
 }
 
 TEST_CASE("keel train says which update trains a training graph") {
-  const Job job(training_graph(Rule::kMomentum));
+  const Job job(training_graph(UpdateRule::kMomentum));
   CHECK(contains(done(job.train({"--steps", "2"})).out,
                  "update: the graph's own, of 4 states (--optimizer NAME puts one of ours"));
   // In the place of it: plain descent at the same rate is what the graph of that rule does.
@@ -263,7 +263,7 @@ TEST_CASE("keel train says which update trains a training graph") {
   CHECK(summary.at("lr") == 0.25);
   const keel::Safetensors saved = keel::read_safetensors(job.file("saved"));
   CHECK(saved.tensors.count("w/Momentum") == 0);
-  const States expected = trained_by_hand(Rule::kDescent, job.set, 3);
+  const States expected = trained_by_hand(UpdateRule::kDescent, job.set, 3);
   for (int64_t i = 0; i < kPixels * kClasses; ++i)
     REQUIRE(saved.tensors.at("w").at(i) ==
             doctest::Approx(expected.at("w")[static_cast<size_t>(i)]).epsilon(1e-4));
@@ -274,7 +274,7 @@ TEST_CASE("keel train says which update trains a training graph") {
 }
 
 TEST_CASE("flags of an update of ours do not go with a graph's own") {
-  const Job job(training_graph(Rule::kDescent));
+  const Job job(training_graph(UpdateRule::kDescent));
   const ToolResult several =
       run_tool(job.train({"--lr", "0.1", "--schedule", "cosine", "--clip-norm", "1"}));
   CHECK(several.exit_code == 2);
@@ -300,7 +300,7 @@ TEST_CASE("flags of an update of ours do not go with a graph's own") {
 }
 
 TEST_CASE("a graph's own update in mixed precision scales no loss") {
-  const Job job(training_graph(Rule::kMomentum));
+  const Job job(training_graph(UpdateRule::kMomentum));
   const ToolResult refused = run_tool(job.train({"--precision", "mixed_fp16", "--steps", "2"}));
   CHECK(refused.exit_code == 2);
   CHECK(contains(refused.err, "gradients are those of the loss as it is"));
@@ -319,7 +319,7 @@ TEST_CASE("a graph's own update in mixed precision scales no loss") {
 }
 
 TEST_CASE("a training by a graph's own update is saved and resumed and measured and frozen") {
-  const Job job(training_graph(Rule::kAdam));
+  const Job job(training_graph(UpdateRule::kAdam));
   const json whole = job.trained({"--steps", "9", "--batch", "4", "--loop-size", "4"});
   CHECK(whole.at("history").size() >= 4);  // of each epoch
   const json part = job.trained({"--steps", "5", "--batch", "4"});
@@ -361,7 +361,7 @@ TEST_CASE("a training by a graph's own update is saved and resumed and measured 
 }
 
 TEST_CASE("an optimizer of ours may go on with a training graph and be resumed") {
-  const Job job(training_graph(Rule::kMomentum));
+  const Job job(training_graph(UpdateRule::kMomentum));
   const json whole = job.trained({"--steps", "6", "--optimizer", "adam"});
   done(job.train({"--steps", "3", "--optimizer", "adam"}));
   done({"train", "--resume", job.file("saved"), "--steps", "6", "--summary", job.file("resumed")});
@@ -370,7 +370,7 @@ TEST_CASE("an optimizer of ours may go on with a training graph and be resumed")
 }
 
 TEST_CASE("a graph's own update stops in front of numbers that are none") {
-  const std::string graph = training_graph(Rule::kDescent);
+  const std::string graph = training_graph(UpdateRule::kDescent);
   const size_t at = graph.find("float_val: 0.25");
   REQUIRE(at != std::string::npos);
   const Job job(std::string(graph).replace(at, 15, "float_val: 3e38"));
@@ -383,7 +383,7 @@ TEST_CASE("a graph's own update stops in front of numbers that are none") {
 }
 
 TEST_CASE("scores are found behind a softmax and under the loss") {
-  const std::string graph = training_graph(Rule::kDescent);
+  const std::string graph = training_graph(UpdateRule::kDescent);
   const Job both(graph, "loss,logits,probabilities,train"), none(graph, "train,loss");
   const Job probabilities(graph, "probabilities,loss,w/apply,b/apply");
   const Words words{"--steps", "3"};
@@ -393,7 +393,7 @@ TEST_CASE("scores are found behind a softmax and under the loss") {
 }
 
 TEST_CASE("a training graph for one size of the batch is trained and measured in that size") {
-  const Job job(training_graph(Rule::kMomentum));
+  const Job job(training_graph(UpdateRule::kMomentum));
   const std::string bits = job.trained({"--steps", "3"}).at("state_sha256");
   done({"import", job.file("g.pbtxt"), "--outputs", "loss,logits,train", "--inputs",
         "target:[8,784],image:[8,10]", "--out", job.model()});
@@ -414,7 +414,7 @@ TEST_CASE("a training graph for one size of the batch is trained and measured in
 TEST_CASE("inputs of a training graph that cannot be told apart are listed") {
   // The loss counts in what nobody gives.
   const std::string graph =
-      training_graph(Rule::kDescent, true,
+      training_graph(UpdateRule::kDescent, true,
                      placeholder_text("importance", keel::f32, {}) +
                          node_text("weighted", "Mul", {"loss", "importance"}));
   const Job job(graph, "weighted,logits,train");
@@ -429,7 +429,7 @@ TEST_CASE("inputs of a training graph that cannot be told apart are listed") {
   done({"eval", "--model", job.model(), "--data", job.folder.path()});
   done(job.train({"--steps", "2", "--optimizer", "sgd"}));
 
-  const Job lossless(training_graph(Rule::kDescent), "logits,train");
+  const Job lossless(training_graph(UpdateRule::kDescent), "logits,train");
   const ToolResult no_loss = run_tool(lossless.train({"--steps", "2"}));
   CHECK(no_loss.exit_code == 1);
   CHECK(contains(no_loss.err,
@@ -438,7 +438,7 @@ TEST_CASE("inputs of a training graph that cannot be told apart are listed") {
   CHECK(contains(no_loss.err, "--outputs LOSS,SCORES,TRAIN"));
 
   const TempFolder temp;
-  const std::string direct = temp.write("g.pbtxt", training_graph(Rule::kDescent));
+  const std::string direct = temp.write("g.pbtxt", training_graph(UpdateRule::kDescent));
   const ToolResult whole = run_tool({"train", "--model", direct, "--data", job.folder.path()});
   CHECK(whole.exit_code == 2);
   CHECK(contains(whole.err, "keel import " + direct + " --outputs NAME,... --out model.keel"));
@@ -446,7 +446,7 @@ TEST_CASE("inputs of a training graph that cannot be told apart are listed") {
 
 TEST_CASE("moving statistics that the scores read go on under an optimizer of ours") {
   // Scores of evaluation read a mean of the logits that training moves.
-  const Job job(training_graph(Rule::kDescent, true,
+  const Job job(training_graph(UpdateRule::kDescent, true,
                                slot_text("mean", {kClasses}, 1) +
                                    node_text("now", "Mean", {"logits", "axis"}) +
                                    node_text("difference", "Sub", {"now", "mean/read"}) +
@@ -465,7 +465,7 @@ TEST_CASE("moving statistics that the scores read go on under an optimizer of ou
 
 TEST_CASE("moving statistics that nothing reads go on under an optimizer of ours") {
   // As of a batch norm in training: the mean moves, and neither scores nor loss read it.
-  const Job job(training_graph(Rule::kMomentum, true,
+  const Job job(training_graph(UpdateRule::kMomentum, true,
                                slot_text("mean", {kClasses}, 1) +
                                    node_text("now", "Mean", {"logits", "axis"}) +
                                    node_text("difference", "Sub", {"now", "mean/read"}) +
@@ -481,7 +481,7 @@ TEST_CASE("moving statistics that nothing reads go on under an optimizer of ours
 
 TEST_CASE("what a moving statistic reads goes on with it under an optimizer of ours") {
   // A sum of the powers of adam's first share: 0.9 + 0.81 + 0.729 in three steps.
-  const Job job(training_graph(Rule::kAdam, true,
+  const Job job(training_graph(UpdateRule::kAdam, true,
                                slot_text("total", {}, 0) +
                                    node_text("added", "AssignAdd", {"total", "p1/read"}) +
                                    node_text("all", "NoOp", {"^train", "^added"})),
@@ -497,7 +497,7 @@ TEST_CASE("what a moving statistic reads goes on with it under an optimizer of o
 
 TEST_CASE("an accuracy is no loss") {
   const std::string graph =
-      training_graph(Rule::kDescent, true,
+      training_graph(UpdateRule::kDescent, true,
                      const_text("last", keel::Tensor::scalar<int32_t>(1)) +
                          node_text("guess", "ArgMax", {"logits", "last"}) +
                          node_text("truth", "ArgMax", {"image", "last"}) +
@@ -522,7 +522,7 @@ TEST_CASE("an accuracy is no loss") {
 TEST_CASE("the update that keel import made of an optimizer is a graph's own") {
   const TempFolder temp;
   const DataFolder data(kImages, 4);
-  const std::string graph = temp.write("g.pbtxt", training_graph(Rule::kDescent));
+  const std::string graph = temp.write("g.pbtxt", training_graph(UpdateRule::kDescent));
   done({"import", graph, "--outputs", "loss,logits", "--optimizer", "adam", "--lr", "0.01", "--out",
         temp.file("g.keel")});
   const auto bits = [&](const Words& more) {
@@ -546,7 +546,7 @@ TEST_CASE("a training graph learns real MNIST by its own update") {
     MESSAGE("keel test skipped: KEEL_MNIST_DIR is not set, or sanitized");
     return;
   }
-  const Job job(training_graph(Rule::kDescent));
+  const Job job(training_graph(UpdateRule::kDescent));
   const json summary = [&] {
     Words words = job.train({"--steps", "1000", "--backend", "cpu"});
     words[4] = mnist;

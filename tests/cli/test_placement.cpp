@@ -20,8 +20,6 @@ namespace {
 using keel_test::contains;
 using namespace keel_test;
 
-constexpr int64_t kPixels = 784;
-
 // scores = tanh(flatten(x) w + b), the tanh in f64.
 std::string wide_model() {
   std::vector<float> weights(kPixels * 10);

@@ -24,7 +24,7 @@ std::string plugin(const std::string& name) {
 }
 
 // Refused with exit code 1, one line on stderr that names the file and says `reason`.
-void check_refused(const std::string& path, const std::string& reason) {
+void check_plugin_refused(const std::string& path, const std::string& reason) {
   const ToolResult result = run_tool({"info", "--plugin", path});
   CAPTURE(path);
   CAPTURE(result.err);
@@ -40,20 +40,20 @@ void check_refused(const std::string& path, const std::string& reason) {
 TEST_SUITE_BEGIN("cli");
 
 TEST_CASE("plugins: wrong entries versions names and exceptions are refused") {
-  check_refused(plugin("no_entry"), "it exports no keel_make_backend");
-  check_refused(plugin("no_abi"), "it exports no keel_backend_abi");
-  check_refused(plugin("entry_is_data"), "is no function");
-  check_refused(plugin("api_version"), "built for version 1 of the backend API");
-  check_refused(plugin("library"), "it was compiled with another library");
-  check_refused(plugin("null"), "its entry gave no backend");
-  check_refused(plugin("throws_error"), "the device is not plugged in");
-  check_refused(plugin("throws_exception"), "the device is on fire");
-  check_refused(plugin("throws_int"), "something that is no exception");
-  check_refused(plugin("name_throws"), "no name today");
-  check_refused(plugin("name_empty"), "got ''");
-  check_refused(plugin("name_control"), "evil\\x1b[31m\\x00backend");
-  check_refused(plugin("name_taken"), "a backend named 'cpu' is there already");
-  check_refused(plugin("no_device"), "has no device");
+  check_plugin_refused(plugin("no_entry"), "it exports no keel_make_backend");
+  check_plugin_refused(plugin("no_abi"), "it exports no keel_backend_abi");
+  check_plugin_refused(plugin("entry_is_data"), "is no function");
+  check_plugin_refused(plugin("api_version"), "built for version 1 of the backend API");
+  check_plugin_refused(plugin("library"), "it was compiled with another library");
+  check_plugin_refused(plugin("null"), "its entry gave no backend");
+  check_plugin_refused(plugin("throws_error"), "the device is not plugged in");
+  check_plugin_refused(plugin("throws_exception"), "the device is on fire");
+  check_plugin_refused(plugin("throws_int"), "something that is no exception");
+  check_plugin_refused(plugin("name_throws"), "no name today");
+  check_plugin_refused(plugin("name_empty"), "got ''");
+  check_plugin_refused(plugin("name_control"), "evil\\x1b[31m\\x00backend");
+  check_plugin_refused(plugin("name_taken"), "a backend named 'cpu' is there already");
+  check_plugin_refused(plugin("no_device"), "has no device");
 }
 
 // One line on stderr and exit code 1, whatever the plugin threw or took back.
@@ -126,17 +126,17 @@ TEST_CASE("plugins: no output goes over a plugin that is loaded") {
 
 TEST_CASE("plugins: files that are no shared objects are refused") {
   const TempFolder temp;
-  check_refused(temp.file("missing.so"), "No such file");
-  check_refused(temp.path(), "a regular file");
-  check_refused(temp.write("empty.so", ""), "too short");
-  check_refused(temp.write("text.so", std::string(4000, 'x')), "does not begin with");
+  check_plugin_refused(temp.file("missing.so"), "No such file");
+  check_plugin_refused(temp.path(), "a regular file");
+  check_plugin_refused(temp.write("empty.so", ""), "too short");
+  check_plugin_refused(temp.write("text.so", std::string(4000, 'x')), "does not begin with");
   const std::string fifo = temp.file("fifo.so");
   REQUIRE(mkfifo(fifo.c_str(), 0600) == 0);
-  check_refused(fifo, "a regular file");
-  check_refused(KEEL_TOOL, "keel_make_backend");
+  check_plugin_refused(fifo, "a regular file");
+  check_plugin_refused(KEEL_TOOL, "keel_make_backend");
   std::string foreign = read_text(plugin("no_device"));
   foreign[18] = static_cast<char>(foreign[18] ^ 0x55);  // e_machine
-  check_refused(temp.write("foreign.so", foreign), "another kind of processor");
+  check_plugin_refused(temp.write("foreign.so", foreign), "another kind of processor");
 }
 
 TEST_CASE("plugins: a file cut anywhere is refused or whole") {

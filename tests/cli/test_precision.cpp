@@ -10,6 +10,7 @@
 #include "cli/data_set.h"
 #include "cli/refusals.h"
 #include "cli/tool.h"
+#include "cli/training_run.h"
 #include "support/error_of.h"
 
 TEST_SUITE_BEGIN("cli");
@@ -24,28 +25,8 @@ const TempFolder& data_of_400() {
   return folder;
 }
 
-struct Trained {
-  json summary;
-  std::string metrics;
-  std::string out;
-};
-
-Trained train(const Words& words) {
-  const TempFolder files;
-  Words all = {"train",
-               "--data",
-               data_of_400().path(),
-               "--batch",
-               "20",
-               "--summary",
-               files.file("summary"),
-               "--metrics",
-               files.file("metrics")};
-  all.insert(all.end(), words.begin(), words.end());
-  CAPTURE(join(all));
-  const ToolResult result = run_tool(all);
-  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
-  return {read_json(files.file("summary")), read_text(files.file("metrics")), result.out};
+TrainingRun train_on_400(const Words& words) {
+  return training_run(TempFolder(), with({"--data", data_of_400().path(), "--batch", "20"}, words));
 }
 
 }  // namespace
@@ -54,14 +35,14 @@ TEST_CASE("train: precision is printed and in the summary and trains about as we
   for (const char* backend : {"ref", "cpu", "npu"}) {
     CAPTURE(backend);
     const Words words = {"--backend", backend, "--steps", "40"};
-    const Trained full = train(words);
+    const TrainingRun full = train_on_400(words);
     const std::string own = backend == std::string("npu") ? "must_keep_origin_dtype" : "fp32";
     CHECK(full.summary.at("precision") == own);
     CHECK(contains(full.out, "in " + own));
     for (const char* mode : {"mixed_bf16", "mixed_fp16"}) {
       Words mixed_words = words;
       mixed_words.insert(mixed_words.end(), {"--precision", mode});
-      const Trained mixed = train(mixed_words);
+      const TrainingRun mixed = train_on_400(mixed_words);
       CHECK(mixed.summary.at("precision") == mode);
       CHECK(mixed.summary.at("dtype") == "f32");
       CHECK(contains(mixed.out, std::string("in ") + mode));
@@ -71,7 +52,7 @@ TEST_CASE("train: precision is printed and in the summary and trains about as we
     }
     Words named = words;
     named.insert(named.end(), {"--precision", "fp32"});
-    CHECK(train(named).summary.at("state_sha256") == full.summary.at("state_sha256"));
+    CHECK(train_on_400(named).summary.at("state_sha256") == full.summary.at("state_sha256"));
   }
 }
 
@@ -79,12 +60,12 @@ TEST_CASE("train: a mixed training is the same for any loop size and any threads
   for (const char* backend : {"cpu", "npu"}) {
     CAPTURE(backend);
     const auto run = [&](const char* loop_size, const char* threads) {
-      return train({"--backend", backend, "--precision", "mixed_bf16", "--model", "mlp", "--steps",
-                    "25", "--loop-size", loop_size, "--threads", threads});
+      return train_on_400({"--backend", backend, "--precision", "mixed_bf16", "--model", "mlp",
+                           "--steps", "25", "--loop-size", loop_size, "--threads", threads});
     };
-    const Trained first = run("1", "1");
+    const TrainingRun first = run("1", "1");
     for (const char* loop_size : {"7", "100"}) {
-      const Trained other = run(loop_size, "2");
+      const TrainingRun other = run(loop_size, "2");
       CHECK(other.metrics == first.metrics);
       CHECK(other.summary.at("state_sha256") == first.summary.at("state_sha256"));
     }
@@ -94,8 +75,9 @@ TEST_CASE("train: a mixed training is the same for any loop size and any threads
 TEST_CASE("train: a resumed training keeps its precision and refuses another") {
   const TempFolder files;
   const std::string file = files.file("states");
-  const Trained first = train({"--precision", "mixed_bf16", "--steps", "11", "--save", file});
-  const Trained whole = train({"--precision", "mixed_bf16", "--steps", "30"});
+  const TrainingRun first =
+      train_on_400({"--precision", "mixed_bf16", "--steps", "11", "--save", file});
+  const TrainingRun whole = train_on_400({"--precision", "mixed_bf16", "--steps", "30"});
   const auto resume = [&](const Words& more) {
     const TempFolder out;
     Words words = {"train", "--quiet",   "--resume",          file,        "--steps",
@@ -128,7 +110,7 @@ TEST_CASE("precision: flags that make no sense are refused") {
 TEST_CASE("precision: errors name the flags that were typed and no line of the tool") {
   const TempFolder files;
   const std::string file = files.file("states");
-  train({"--steps", "1", "--save", file});
+  train_on_400({"--steps", "1", "--save", file});
   for (const Words& command :
        {Words{"train", "--steps", "1"}, Words{"graph", "--compiled"},
         Words{"eval", "--load", file, "--data", data_of_400().path()},
@@ -181,7 +163,7 @@ TEST_CASE("graph: the decisions follow the compiled step") {
 
 TEST_CASE("train: every legal mode trains about as well or refuses with a reason") {
   using keel::PrecisionOption;
-  const Trained full = train({"--steps", "40"});
+  const TrainingRun full = train_on_400({"--steps", "40"});
   for (const PrecisionOption option : {PrecisionOption::kMode, PrecisionOption::kModeV2}) {
     const std::string flag =
         option == PrecisionOption::kMode ? "--precision-mode" : "--precision-mode-v2";
@@ -193,7 +175,7 @@ TEST_CASE("train: every legal mode trains about as well or refuses with a reason
         const std::string advised = mode == "fp16" ? "origin" : "must_keep_origin_dtype";
         CHECK_MESSAGE(contains(text, "choose a mode for training, such as " + advised + "\n"),
                       text);
-        train({"--steps", "2", flag, advised});
+        train_on_400({"--steps", "2", flag, advised});
         continue;
       }
       if (contains(mode, "hif8")) {
@@ -201,7 +183,7 @@ TEST_CASE("train: every legal mode trains about as well or refuses with a reason
         CHECK(contains(text, "no other preset has it"));
         continue;
       }
-      const Trained run = train({"--steps", "40", flag, mode});
+      const TrainingRun run = train_on_400({"--steps", "40", flag, mode});
       CHECK(run.summary.at("precision") == mode);
       const double loss = full.summary.at("train_loss"), got = run.summary.at("train_loss");
       CHECK(std::fabs(got - loss) <= 0.02 * loss);
@@ -240,14 +222,14 @@ TEST_CASE("train: a mix list is read and warned of and kept for a resumed traini
   const auto hash = [](const Words& words) {
     Words all = words;
     all.insert(all.end(), {"--steps", "20"});
-    return train(all).summary.at("state_sha256").get<std::string>();
+    return train_on_400(all).summary.at("state_sha256").get<std::string>();
   };
   CHECK(hash(with_list) == hash({"--precision", "fp32"}));
   CHECK(hash(mode) != hash({"--precision", "fp32"}));
 
   Words first = with_list;
   first.insert(first.end(), {"--steps", "11", "--save", states});
-  train(first);
+  train_on_400(first);
   const TempFolder out;
   const ToolResult resumed = run_tool(
       {"train", "--quiet", "--resume", states, "--steps", "20", "--summary", out.file("summary")});
@@ -319,8 +301,9 @@ TEST_CASE("info: the table of a precision mode and the op library") {
 }
 
 TEST_CASE("train: a scaled loss trains to the same bits in f32 and is reported") {
-  const Trained plain = train({"--model", "mlp", "--steps", "20"});
-  const Trained scaled = train({"--model", "mlp", "--steps", "20", "--loss-scale", "1024"});
+  const TrainingRun plain = train_on_400({"--model", "mlp", "--steps", "20"});
+  const TrainingRun scaled =
+      train_on_400({"--model", "mlp", "--steps", "20", "--loss-scale", "1024"});
   // Powers of two change no f32 of that size.
   CHECK(scaled.summary.at("loss_scale") == 1024);
   CHECK(scaled.summary.at("skipped_steps") == 0);
@@ -335,24 +318,25 @@ TEST_CASE("train: steps that overflow are skipped alike for any loop size and wh
   const auto run = [&](const Words& more) {
     Words all = words;
     all.insert(all.end(), more.begin(), more.end());
-    return train(all);
+    return train_on_400(all);
   };
   for (const char* preset : {"ascend910", "ascend910b1"}) {
     CAPTURE(preset);
-    const Trained whole = run({"--preset", preset, "--steps", "40"});
+    const TrainingRun whole = run({"--preset", preset, "--steps", "40"});
     const int64_t skipped = whole.summary.at("skipped_steps");
     CHECK(skipped >= 2);
     CHECK(whole.summary.at("updates_applied") == 40 - skipped);
     CHECK(contains(lines_of(whole.metrics)[0], "\"loss_scale\":16777216,\"skipped\":true"));
     CHECK(contains(whole.out, "of 40 steps skipped"));
     for (const char* loop_size : {"1", "7"}) {
-      const Trained other = run({"--preset", preset, "--steps", "40", "--loop-size", loop_size});
+      const TrainingRun other =
+          run({"--preset", preset, "--steps", "40", "--loop-size", loop_size});
       CHECK(other.metrics == whole.metrics);
       CHECK(other.summary.at("state_sha256") == whole.summary.at("state_sha256"));
     }
     const TempFolder files;
     const std::string file = files.file("states");
-    const Trained first = run({"--preset", preset, "--steps", "17", "--save", file});
+    const TrainingRun first = run({"--preset", preset, "--steps", "17", "--save", file});
     const ToolResult resumed =
         run_tool({"train", "--quiet", "--resume", file, "--preset", preset, "--steps", "40",
                   "--summary", files.file("summary"), "--metrics", files.file("metrics")});
@@ -366,10 +350,13 @@ TEST_CASE("train: steps that overflow are skipped alike for any loop size and wh
 }
 
 TEST_CASE("train: mixed_fp16 scales by default and with micro batches and others do not") {
-  CHECK(train({"--steps", "4", "--precision", "mixed_fp16"}).summary.at("loss_scale") == 65536);
-  CHECK(!train({"--steps", "4", "--precision", "mixed_bf16"}).summary.contains("loss_scale"));
-  const Trained gathered = train({"--steps", "8", "--accumulate", "4", "--precision", "mixed_fp16",
-                                  "--loss-scale", "exponential,1e30,1,1,2,0.5"});
+  CHECK(train_on_400({"--steps", "4", "--precision", "mixed_fp16"}).summary.at("loss_scale") ==
+        65536);
+  CHECK(
+      !train_on_400({"--steps", "4", "--precision", "mixed_bf16"}).summary.contains("loss_scale"));
+  const TrainingRun gathered =
+      train_on_400({"--steps", "8", "--accumulate", "4", "--precision", "mixed_fp16",
+                    "--loss-scale", "exponential,1e30,1,1,2,0.5"});
   CHECK(gathered.summary.at("skipped_steps") == 2);
   CHECK(gathered.summary.at("updates_applied") == 0);
   // Only the step that completes an update counts.
@@ -388,16 +375,16 @@ TEST_CASE("train: a file of a step whose update a micro-batch has spoilt is one 
   const auto run = [&](const Words& more) {
     Words all = words;
     all.insert(all.end(), more.begin(), more.end());
-    return train(all);
+    return train_on_400(all);
   };
-  const Trained whole = run({"--steps", "40"});
+  const TrainingRun whole = run({"--steps", "40"});
   // The scales of the first two updates, 1e30 and 1e17, are too large, and that of the third is
   // not.
   CHECK(whole.summary.at("skipped_steps") == 2);
   CHECK(whole.summary.at("updates_applied") == 8);
   const TempFolder files;
   const std::string file = files.file("states");
-  const Trained first = run({"--steps", "6", "--save", file});
+  const TrainingRun first = run({"--steps", "6", "--save", file});
   CHECK(!first.summary.contains("non_finite_state"));
   const ToolResult resumed = run_tool(
       {"train", "--quiet", "--resume", file, "--steps", "40", "--summary", files.file("summary")});
@@ -434,9 +421,9 @@ TEST_CASE("train: an accelerated training changes its precision at one step and 
   const auto run = [&](const Words& more) {
     Words words = {"--model", "mlp", "--steps", "20", "--accelerate-train-mode", "fast|step|0.5"};
     words.insert(words.end(), more.begin(), more.end());
-    return train(words);
+    return train_on_400(words);
   };
-  const Trained whole = run({});
+  const TrainingRun whole = run({});
   CHECK(whole.summary.at("precision") == "must_keep_origin_dtype");
   CHECK(whole.summary.at("accelerate_train_mode") == "fast|step|0.5");
   CHECK(whole.summary.at("switched_at_step") == 10);
@@ -454,7 +441,7 @@ TEST_CASE("train: an accelerated training changes its precision at one step and 
                  "accelerated: 10 of 20 steps in allow_mix_precision_fp16, in "
                  "must_keep_origin_dtype behind step 10"));
   for (const char* loop_size : {"1", "7"}) {
-    const Trained other = run({"--loop-size", loop_size});
+    const TrainingRun other = run({"--loop-size", loop_size});
     CHECK(other.metrics == whole.metrics);
     CHECK(other.summary.at("state_sha256") == whole.summary.at("state_sha256"));
     CHECK(contains(other.out, "behind step 10, for which a launch was cut short") ==
@@ -463,9 +450,9 @@ TEST_CASE("train: an accelerated training changes its precision at one step and 
   for (const char* steps : {"6", "15"}) {
     const TempFolder files;
     const std::string file = files.file("states");
-    const Trained first =
-        train({"--model", "mlp", "--steps", steps, "--accelerate-train-mode",
-               std::string(steps) == "6" ? "fast|step|0.9" : "fast|step|0.5", "--save", file});
+    const TrainingRun first = train_on_400(
+        {"--model", "mlp", "--steps", steps, "--accelerate-train-mode",
+         std::string(steps) == "6" ? "fast|step|0.9" : "fast|step|0.5", "--save", file});
     const ToolResult resumed = run_tool({"train", "--quiet", "--resume", file, "--steps", "20",
                                          "--summary", files.file("summary")});
     REQUIRE_MESSAGE(resumed.exit_code == 0, resumed.err);
@@ -474,8 +461,9 @@ TEST_CASE("train: an accelerated training changes its precision at one step and 
     CHECK(summary.at("switched_at_step") == (std::string(steps) == "6" ? 5 : 7));
     CHECK(summary.at("phases")[0].at("steps") == 0);
   }
-  const Trained by_loss = train({"--model", "mlp", "--steps", "20", "--accelerate-train-mode",
-                                 "fast1|loss", "--target-loss", "1e6"});
+  const TrainingRun by_loss =
+      train_on_400({"--model", "mlp", "--steps", "20", "--accelerate-train-mode", "fast1|loss",
+                    "--target-loss", "1e6"});
   CHECK(by_loss.summary.at("switched_at_step") == 1);
   CHECK(contains(refusal({"train", "--accelerate-train-mode", "fast|step|0.95"}, 2),
                  "--accelerate-train-mode: expected a number from 0.2 to 0.9"));

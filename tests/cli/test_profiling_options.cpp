@@ -17,7 +17,7 @@ const std::vector<std::string> kFiles = {"op_summary.csv",   "op_statistic.csv",
                                          "timeline.json",    "advice.txt",       "aicpu.csv",
                                          "api_statistic.csv"};
 
-ToolResult train(const Words& words, const Variables& variables = {}) {
+ToolResult train_mlp(const Words& words, const Variables& variables = {}) {
   static const DataFolder data(400, 100);
   Words all = {"train",   "--quiet", "--model", "mlp", "--data",    data.path(),
                "--batch", "20",      "--steps", "4",   "--threads", "1"};
@@ -34,7 +34,7 @@ struct Profile {
   explicit Profile(const std::string& options, const Variables& variables = {}) {
     const std::string output = quoted("output", folder.file("p"));
     const std::string text = "{" + output + (options.empty() ? "" : ", " + options) + "}";
-    result = train({"--profiling-options", text}, variables);
+    result = train_mlp({"--profiling-options", text}, variables);
     CHECK_MESSAGE(result.exit_code == 0, result.err);
   }
   bool has(const std::string& name) const {
@@ -57,8 +57,8 @@ struct Profile {
 const std::string kTasks = "op_summary.csv op_statistic.csv ";
 const std::string kUsual = kTasks + "step_trace.csv timeline.json advice.txt ";
 
-std::string refusal(const Words& words, const Variables& variables = {}) {
-  const ToolResult result = train(words, variables);
+std::string profiling_refusal(const Words& words, const Variables& variables = {}) {
+  const ToolResult result = train_mlp(words, variables);
   CHECK(result.exit_code == 2);
   CHECK_MESSAGE(lines_of(result.err).size() == 1, result.err);
   return result.err;
@@ -74,20 +74,22 @@ TEST_CASE("profiling options: output is the folder of the files that defaults gi
   CHECK(contains(shown, "MIX_AIC"));
   CHECK(contains(shown, "step 1"));
   const TempFolder other;
-  CHECK(contains(refusal({"--profile", other.file("q"), "--profiling-options",
-                          "{" + quoted("output", other.file("p")) + "}"}),
+  CHECK(contains(profiling_refusal({"--profile", other.file("q"), "--profiling-options",
+                                    "{" + quoted("output", other.file("p")) + "}"}),
                  "--profile: the profiling options name a folder, too"));
-  CHECK(contains(refusal({"--profiling-options", R"({"output": ""})"}), "output: expected"));
+  CHECK(contains(profiling_refusal({"--profiling-options", R"({"output": ""})"}),
+                 "output: expected"));
 }
 
 TEST_CASE("profiling options: training_trace switches the steps") {
   const std::string off = quoted("training_trace", "off");
   const Profile profile(off + ", " + quoted("task_trace", "off") + ", " + quoted("aicpu", "on"));
   CHECK(profile.files() == "aicpu.csv ");
-  CHECK(contains(refusal({"--profiling-options", "{" + off + "}"}),
+  CHECK(contains(profiling_refusal({"--profiling-options", "{" + off + "}"}),
                  "--profiling-options: task_trace: expected off, as training_trace is"));
-  CHECK(contains(refusal({"--profiling-options", "{" + quoted("training_trace", "yes") + "}"}),
-                 "training_trace: expected one of on, off, got \"yes\""));
+  CHECK(contains(
+      profiling_refusal({"--profiling-options", "{" + quoted("training_trace", "yes") + "}"}),
+      "training_trace: expected one of on, off, got \"yes\""));
 }
 
 TEST_CASE("profiling options: task_trace switches launches and how much is told of them") {
@@ -103,7 +105,7 @@ TEST_CASE("profiling options: task_trace switches launches and how much is told 
   CHECK_FALSE(contains(names.read("op_summary.csv"), "aiv_vec_time(us)"));
   CHECK_FALSE(contains(names.read("timeline.json"), "vector core 0 VECTOR"));
   CHECK(run_tool({"profile", names.folder.file("p")}).exit_code == 0);
-  CHECK(contains(refusal({"--profiling-options", "{" + quoted("task_trace", "l2") + "}"}),
+  CHECK(contains(profiling_refusal({"--profiling-options", "{" + quoted("task_trace", "l2") + "}"}),
                  "task_trace: expected one of on, off, l0, l1"));
 }
 
@@ -129,8 +131,9 @@ TEST_CASE("profiling options: aic_metrics chooses columns and says what there is
     CHECK_FALSE(contains(header(none), "_ratio"));
     CHECK(contains(none.result.err, "the model has no figures of " + std::string(name)));
   }
-  CHECK(contains(refusal({"--profiling-options", "{" + quoted("aic_metrics", "L2") + "}"}),
-                 "aic_metrics: expected one of PipeUtilization"));
+  CHECK(
+      contains(profiling_refusal({"--profiling-options", "{" + quoted("aic_metrics", "L2") + "}"}),
+               "aic_metrics: expected one of PipeUtilization"));
 }
 
 TEST_CASE("profiling options: fp_point and bp_point move the bounds of the passes") {
@@ -141,16 +144,18 @@ TEST_CASE("profiling options: fp_point and bp_point move the bounds of the passe
   CHECK(cells(Profile(quoted("fp_point", "") + ", " + quoted("bp_point", ""))) == usual);
   CHECK(cells(Profile(quoted("fp_point", "hidden2/matmul"))) != usual);
   CHECK(cells(Profile(quoted("bp_point", "hidden2/matmul"))) != usual);
-  CHECK(contains(refusal({"--profiling-options", "{" + quoted("output", "/tmp/x") + ", " +
-                                                     quoted("fp_point", "hidden2/matmol") + "}"}),
-                 "did you mean 'hidden2/matmul'?"));
+  CHECK(contains(
+      profiling_refusal({"--profiling-options", "{" + quoted("output", "/tmp/x") + ", " +
+                                                    quoted("fp_point", "hidden2/matmol") + "}"}),
+      "did you mean 'hidden2/matmul'?"));
 }
 
 TEST_CASE("profiling options: storage_limit is a size with its unit and in its range") {
   CHECK(Profile(quoted("storage_limit", "200MB")).files() == kUsual);
   for (const char* size : {"199MB", "4294967296MB", "200", "200 KB", "-1MB"}) {
-    CHECK(contains(refusal({"--profiling-options", "{" + quoted("storage_limit", size) + "}"}),
-                   "storage_limit: expected a size from \"200MB\" to \"4294967295MB\""));
+    CHECK(contains(
+        profiling_refusal({"--profiling-options", "{" + quoted("storage_limit", size) + "}"}),
+        "storage_limit: expected a size from \"200MB\" to \"4294967295MB\""));
   }
 }
 
@@ -166,7 +171,7 @@ TEST_CASE("profiling options: what a training has not got and unknown keys are w
 
 TEST_CASE("profiling options: wrong JSON is the fault of who typed it") {
   for (const char* text : {"{", "", "[]", "{\"aicpu\": 1}", "{} {}", "{\"aicpu\": \"on\",}"})
-    CHECK(contains(refusal({"--profiling-options", text}), "--profiling-options"));
+    CHECK(contains(profiling_refusal({"--profiling-options", text}), "--profiling-options"));
 }
 
 TEST_CASE("profiling options: the flag wins over the environment") {
@@ -178,31 +183,32 @@ TEST_CASE("profiling options: the flag wins over the environment") {
     return std::filesystem::exists(files.file(name) + "/step_trace.csv");
   };
   const Variables on = {{"PROFILING_MODE", "true"}, {"PROFILING_OPTIONS", in("env")}};
-  CHECK(train({"--profiling-mode", "false"}, on).exit_code == 0);
+  CHECK(train_mlp({"--profiling-mode", "false"}, on).exit_code == 0);
   CHECK_FALSE(has("env"));
-  CHECK(train({"--profiling-options", in("flag")}, on).exit_code == 0);
+  CHECK(train_mlp({"--profiling-options", in("flag")}, on).exit_code == 0);
   CHECK(has("flag"));
   CHECK_FALSE(has("env"));
-  CHECK(train({"--profile", files.file("folder")}, on).exit_code == 0);
+  CHECK(train_mlp({"--profile", files.file("folder")}, on).exit_code == 0);
   CHECK(has("folder"));
   CHECK_FALSE(has("env"));
-  CHECK(train({}, {{"PROFILING_OPTIONS", in("env")}}).exit_code == 0);
+  CHECK(train_mlp({}, {{"PROFILING_OPTIONS", in("env")}}).exit_code == 0);
   CHECK_FALSE(has("env"));
-  CHECK(train({}, {{"PROFILING_MODE", "false"}, {"PROFILING_OPTIONS", in("env")}}).exit_code == 0);
+  CHECK(train_mlp({}, {{"PROFILING_MODE", "false"}, {"PROFILING_OPTIONS", in("env")}}).exit_code ==
+        0);
   CHECK_FALSE(has("env"));
-  CHECK(train({}, on).exit_code == 0);
+  CHECK(train_mlp({}, on).exit_code == 0);
   CHECK(has("env"));
-  const ToolResult cpu = train({"--backend", "cpu"}, on);
+  const ToolResult cpu = train_mlp({"--backend", "cpu"}, on);
   CHECK(cpu.exit_code == 2);
   CHECK(contains(cpu.err, "PROFILING_MODE: only the NPU has profiles"));
-  CHECK(contains(refusal({}, {{"PROFILING_MODE", "yes"}}), "PROFILING_MODE"));
-  CHECK(contains(refusal({}, {{"PROFILING_MODE", "true"}, {"PROFILING_OPTIONS", "{"}}),
+  CHECK(contains(profiling_refusal({}, {{"PROFILING_MODE", "yes"}}), "PROFILING_MODE"));
+  CHECK(contains(profiling_refusal({}, {{"PROFILING_MODE", "true"}, {"PROFILING_OPTIONS", "{"}}),
                  "PROFILING_OPTIONS"));
 }
 
 TEST_CASE("profiling options: a mode alone takes the defaults and flags must agree") {
   const TempFolder files;
-  CHECK(train({"--profiling-mode", "true", "--profile", files.file("p")}).exit_code == 0);
+  CHECK(train_mlp({"--profiling-mode", "true", "--profile", files.file("p")}).exit_code == 0);
   CHECK(std::filesystem::exists(files.file("p") + "/op_summary.csv"));
   // Without a folder it is keel_profile in the one where the tool runs.
   const ToolResult there =
@@ -210,22 +216,23 @@ TEST_CASE("profiling options: a mode alone takes the defaults and flags must agr
                {files.path()});
   CHECK_MESSAGE(there.exit_code == 0, there.err);
   CHECK(std::filesystem::exists(files.file("keel_profile") + "/op_summary.csv"));
-  CHECK(contains(refusal({"--profiling-mode", "false", "--profiling-options", "{}"}),
+  CHECK(contains(profiling_refusal({"--profiling-mode", "false", "--profiling-options", "{}"}),
                  "--profiling-mode: is false, and --profiling-options asks for a profile"));
-  CHECK(contains(refusal({"--profiling-mode", "false", "--profile", files.file("q")}),
+  CHECK(contains(profiling_refusal({"--profiling-mode", "false", "--profile", files.file("q")}),
                  "--profile asks for a profile"));
-  CHECK(contains(refusal({"--profiling-mode", "maybe"}), "--profiling-mode"));
-  CHECK(contains(refusal({"--backend", "cpu", "--profiling-mode", "true"}), "--backend npu"));
-  CHECK(contains(refusal({"--profiling-mode", "false", "--profile-steps", "1-2"}),
+  CHECK(contains(profiling_refusal({"--profiling-mode", "maybe"}), "--profiling-mode"));
+  CHECK(contains(profiling_refusal({"--backend", "cpu", "--profiling-mode", "true"}),
+                 "--backend npu"));
+  CHECK(contains(profiling_refusal({"--profiling-mode", "false", "--profile-steps", "1-2"}),
                  "--profile-steps: no profile is asked for"));
 }
 
 // The timeline and the table named device 0 whatever the device was.
 TEST_CASE("profiling options: files name the device that is used") {
   const TempFolder folder;
-  const ToolResult result =
-      train({"--device-id", "3", "--profiling-options",
-             "{" + quoted("output", folder.file("p")) + ", " + quoted("runtime_api", "on") + "}"});
+  const ToolResult result = train_mlp(
+      {"--device-id", "3", "--profiling-options",
+       "{" + quoted("output", folder.file("p")) + ", " + quoted("runtime_api", "on") + "}"});
   REQUIRE_MESSAGE(result.exit_code == 0, result.err);
   const std::string timeline = read_text(folder.file("p") + "/timeline.json");
   CHECK(contains(timeline, "npu:3 (device clock)"));

@@ -24,7 +24,7 @@ using namespace keel_test;
 using nlohmann::json;
 
 // Steps of 40 items of a small set, whatever the number of ranks.
-ToolResult train(int ranks, Words more, const Variables& variables = {}) {
+ToolResult train_on_ranks(int ranks, Words more, const Variables& variables = {}) {
   Words words = {
       "launch",           "-n",      std::to_string(ranks),      "--",        "keel", "train",
       "--quiet",          "--batch", std::to_string(40 / ranks), "--threads", "1",    "--data",
@@ -36,7 +36,7 @@ ToolResult train(int ranks, Words more, const Variables& variables = {}) {
 json summary_of(int ranks, Words more, const Variables& variables = {}) {
   const TempFolder files;
   more.insert(more.end(), {"--summary", files.file("summary")});
-  const ToolResult result = train(ranks, more, variables);
+  const ToolResult result = train_on_ranks(ranks, more, variables);
   REQUIRE_MESSAGE(result.exit_code == 0, result.err);
   CHECK(result.err == "");
   return read_json(files.file("summary"));
@@ -87,7 +87,7 @@ TEST_CASE("ranks: sums have the same bits in shared memory and over sockets") {
     CHECK(memory["train_loss"] == sockets["train_loss"]);
   }
   CHECK(!summary_of(1, {"--steps", "1"}).contains("rank_transport"));
-  const ToolResult wrong = train(2, {"--steps", "1"}, {{"KEEL_RANK_TRANSPORT", "socket"}});
+  const ToolResult wrong = train_on_ranks(2, {"--steps", "1"}, {{"KEEL_RANK_TRANSPORT", "socket"}});
   CHECK(wrong.exit_code != 0);
   CHECK_MESSAGE(contains(wrong.err, "KEEL_RANK_TRANSPORT: expected one of memory, sockets"),
                 wrong.err);
@@ -96,7 +96,7 @@ TEST_CASE("ranks: sums have the same bits in shared memory and over sockets") {
 TEST_CASE("ranks: three of them train and say that the bits are theirs") {
   if (without_gloo()) return;
   const TempFolder files;
-  const ToolResult result = train(3, {"--steps", "4", "--summary", files.file("summary")});
+  const ToolResult result = train_on_ranks(3, {"--steps", "4", "--summary", files.file("summary")});
   REQUIRE_MESSAGE(result.exit_code == 0, result.err);
   CHECK(contains(result.err, "another number of ranks would give other bits"));
   CHECK(lines_of(result.err).size() == 1);
@@ -115,8 +115,8 @@ TEST_CASE("ranks: a training goes on with another number of them") {
   };
   const std::string whole = summary_of(1, with({"--steps", "12"}))["state_sha256"];
   const std::string folder = files.file("checkpoints");
-  REQUIRE(train(2, with({"--steps", "7", "--checkpoint", folder, "--save-every", "3"})).exit_code ==
-          0);
+  REQUIRE(train_on_ranks(2, with({"--steps", "7", "--checkpoint", folder, "--save-every", "3"}))
+              .exit_code == 0);
   CHECK(std::filesystem::exists(folder + "/step-0000000007.safetensors"));
   for (const int ranks : {1, 4}) {
     CAPTURE(ranks);
@@ -339,7 +339,7 @@ TEST_CASE("ranks: each writes its profile and there is one timeline of all") {
   const std::string folder = files.file("profile");
   const Words words = {"--model",   "mlp",  "--backend",       "npu", "--steps", "5",
                        "--profile", folder, "--profile-steps", "2-3"};
-  const ToolResult result = train(2, words);
+  const ToolResult result = train_on_ranks(2, words);
   REQUIRE_MESSAGE(result.exit_code == 0, result.err);
   CHECK(result.err == "");
   for (const char* rank : {"/rank_0", "/rank_1"}) {
@@ -379,15 +379,15 @@ TEST_CASE("ranks: each writes its profile and there is one timeline of all") {
   CHECK_MESSAGE(contains(shown.out, " collectives "), shown.out);
 
   SUBCASE("a folder is of as many ranks as wrote it") {
-    const ToolResult alone = train(1, words);
+    const ToolResult alone = train_on_ranks(1, words);
     CHECK(alone.exit_code == 1);
     CHECK_MESSAGE(contains(alone.err, "is of a profile of several ranks"), alone.err);
-    CHECK(train(2, words).exit_code == 0);
+    CHECK(train_on_ranks(2, words).exit_code == 0);
     const std::string other = files.file("of_one");
     Words elsewhere = words;
     elsewhere[7] = other;
-    REQUIRE(train(1, elsewhere).exit_code == 0);
-    const ToolResult both = train(2, elsewhere);
+    REQUIRE(train_on_ranks(1, elsewhere).exit_code == 0);
+    const ToolResult both = train_on_ranks(2, elsewhere);
     CHECK(both.exit_code == 1);
     CHECK_MESSAGE(contains(both.err, "is of a profile of one rank"), both.err);
   }
@@ -417,10 +417,10 @@ TEST_CASE("ranks: a profile goes into no folder with one of a rank that it does 
   alone.insert(alone.end(), words.begin(), words.end());
   check_refused(run_tool(alone), "/rank_3", "several ranks");
   if (without_gloo()) return;
-  check_refused(train(2, words), "/rank_3", "more ranks");
+  check_refused(train_on_ranks(2, words), "/rank_3", "more ranks");
   std::filesystem::remove(folder + "/rank_3");
   std::filesystem::create_directories(folder + "/rank_1");
-  CHECK(train(2, words).exit_code == 0);
+  CHECK(train_on_ranks(2, words).exit_code == 0);
 }
 
 // The spans of the wall clock had the training's steps, and those of the device this run's.
@@ -432,7 +432,7 @@ TEST_CASE("ranks: steps of a resumed training's timeline have one number on both
   const auto run = [&](const Words& more) {
     Words all = words;
     all.insert(all.end(), more.begin(), more.end());
-    const ToolResult result = train(2, all);
+    const ToolResult result = train_on_ranks(2, all);
     REQUIRE_MESSAGE(result.exit_code == 0, result.err);
   };
   run({"--steps", "10", "--save", states});
@@ -467,7 +467,7 @@ TEST_CASE("ranks: what one rank would do by itself is refused") {
   };
   for (const auto& rule : rules) {
     CAPTURE(rule.second);
-    const ToolResult result = train(2, rule.first);
+    const ToolResult result = train_on_ranks(2, rule.first);
     CHECK(result.exit_code == 2);
     CHECK_MESSAGE(contains(result.err, rule.second), result.err);
   }

@@ -15,7 +15,7 @@ namespace {
 
 using namespace keel_test;
 
-void check_refused(const Words& words, const std::string& part) {
+void check_flag_refused(const Words& words, const std::string& part) {
   CAPTURE(join(words));
   const ToolResult result = run_tool(words);
   CHECK_MESSAGE(result.exit_code == 2, result.err);
@@ -26,25 +26,26 @@ void check_refused(const Words& words, const std::string& part) {
 }  // namespace
 
 TEST_CASE("refused flags: graph has no batch and no backend unless it compiles") {
-  check_refused({"graph", "--batch", "7"}, "--batch: is about the step as it is compiled");
-  check_refused({"graph", "--backend", "cpu"}, "--backend: is about the step as it is compiled");
-  check_refused({"graph", "--dot", "--compiled"}, "--dot: draws the graph");
+  check_flag_refused({"graph", "--batch", "7"}, "--batch: is about the step as it is compiled");
+  check_flag_refused({"graph", "--backend", "cpu"},
+                     "--backend: is about the step as it is compiled");
+  check_flag_refused({"graph", "--dot", "--compiled"}, "--dot: draws the graph");
 }
 
 TEST_CASE("refused flags: a loop size that is none tells all forms of one") {
   for (const char* size : {"often", "0", "1.5"}) {
-    check_refused({"train", "--loop-size", size},
-                  ", auto, or a time in ms: 250ms, got '" + std::string(size) + "'");
+    check_flag_refused({"train", "--loop-size", size},
+                       ", auto, or a time in ms: 250ms, got '" + std::string(size) + "'");
   }
 }
 
 TEST_CASE("refused flags: a word behind one dash is told of whole") {
-  check_refused({"train", "-model", "mlp"},
-                "-model: there is no such flag; did you mean '--model'?");
-  check_refused({"train", "--steps", "3", "-optimiser=adam"},
-                "-optimiser: there is no such flag; did you mean '--optimizer'?");
-  check_refused({"train", "-x"}, "-x: there is no such flag");
-  check_refused({"train", "-h"}, "-h: there is no such flag; --help lists the flags");
+  check_flag_refused({"train", "-model", "mlp"},
+                     "-model: there is no such flag; did you mean '--model'?");
+  check_flag_refused({"train", "--steps", "3", "-optimiser=adam"},
+                     "-optimiser: there is no such flag; did you mean '--optimizer'?");
+  check_flag_refused({"train", "-x"}, "-x: there is no such flag");
+  check_flag_refused({"train", "-h"}, "-h: there is no such flag; --help lists the flags");
 }
 
 TEST_CASE("refused flags: models that are none are told of with the files that are some") {
@@ -52,23 +53,25 @@ TEST_CASE("refused flags: models that are none are told of with the files that a
                              Words{"freeze", "--load", "s", "--out", "o"}}) {
     Words all = words;
     all.insert(all.end(), {"--model", "nothere"});
-    check_refused(all, "lstm, FILE.onnx, FILE.pb, FILE.keel, got 'nothere'");
+    check_flag_refused(all, "lstm, FILE.onnx, FILE.pb, FILE.keel, got 'nothere'");
   }
 }
 
 TEST_CASE("refused flags: info does one thing at a time") {
-  check_refused({"info", "--passes", "--rates"}, "--rates: does not go with --passes");
-  check_refused({"info", "--passes", "--preset", "nonsense", "--backend", "cpu"},
-                "--preset: does not go with --passes");
-  check_refused({"info", "--rates", "--backend", "cpu"}, "--backend: does not go with --rates");
-  check_refused({"info", "--dump-ops-info", "--preset", "ascend910"},
-                "--preset: does not go with --dump-ops-info");
-  check_refused({"info", "--passes", "--precision-mode", "must_keep_origin_dtype"},
-                "--passes: does not go with flags about precision");
-  check_refused({"info", "--preset", "ascend910", "--json"}, "--json: does not go with --preset");
-  check_refused({"info", "--precision-mode", "must_keep_origin_dtype", "--backend", "cpu",
-                 "--preset", "ascend910"},
-                "--preset: is about the NPU, and the backend is cpu");
+  check_flag_refused({"info", "--passes", "--rates"}, "--rates: does not go with --passes");
+  check_flag_refused({"info", "--passes", "--preset", "nonsense", "--backend", "cpu"},
+                     "--preset: does not go with --passes");
+  check_flag_refused({"info", "--rates", "--backend", "cpu"},
+                     "--backend: does not go with --rates");
+  check_flag_refused({"info", "--dump-ops-info", "--preset", "ascend910"},
+                     "--preset: does not go with --dump-ops-info");
+  check_flag_refused({"info", "--passes", "--precision-mode", "must_keep_origin_dtype"},
+                     "--passes: does not go with flags about precision");
+  check_flag_refused({"info", "--preset", "ascend910", "--json"},
+                     "--json: does not go with --preset");
+  check_flag_refused({"info", "--precision-mode", "must_keep_origin_dtype", "--backend", "cpu",
+                      "--preset", "ascend910"},
+                     "--preset: is about the NPU, and the backend is cpu");
 }
 
 TEST_CASE("refused flags: a configuration gives the lists of import as arrays") {
@@ -81,7 +84,7 @@ TEST_CASE("refused flags: a configuration gives the lists of import as arrays") 
   CHECK_MESSAGE(contains(result.err, "none.onnx"), result.err);
   // Shapes have commas of their own.
   files.write("run.json", R"({"outputs": ["a", "a"], "inputs": ["x:[-1,784]", "y:[2]"]})");
-  check_refused(
+  check_flag_refused(
       {"import", files.file("none.onnx"), "--out", files.file("out.keel"), "--config", config},
       "--inputs: goes with a TensorFlow graph");
 }
@@ -101,12 +104,12 @@ TEST_CASE("refused flags: a refused training has made no folder") {
         Words{"--accelerate-train-mode", "fast|loss|1.05"}}) {
     Words all = {"train", "--steps", "3", "--checkpoint", folder};
     all.insert(all.end(), words.begin(), words.end());
-    check_refused(all, words[0] + ": " + words[1] + ": ");
+    check_flag_refused(all, words[0] + ": " + words[1] + ": ");
     CHECK_FALSE(std::filesystem::exists(folder));
   }
   const std::string options = files.write("options.json", R"({"precision_mode": "force_fp16"})");
-  check_refused({"config", "--from-adapter", options, "--out", files.file("run.json")},
-                "--precision-mode: force_fp16: is for inference");
+  check_flag_refused({"config", "--from-adapter", options, "--out", files.file("run.json")},
+                     "--precision-mode: force_fp16: is for inference");
   CHECK_FALSE(std::filesystem::exists(files.file("run.json")));
 }
 
@@ -123,7 +126,7 @@ TEST_CASE("refused flags: a file or a name that is not there is told with its fl
   }
   for (const Words& words :
        {Words{"train", "--steps", "1", "--preset", "nope"}, Words{"info", "--preset", "nope"}})
-    check_refused(words, "keel: error: --preset: nope: expected one of ");
+    check_flag_refused(words, "keel: error: --preset: nope: expected one of ");
 }
 
 TEST_SUITE_END();

@@ -22,8 +22,8 @@ const std::vector<int> kStops = {1,  2,  3,  5,  6,  7,  8,  11, 12, 13,
                                  17, 19, 23, 24, 25, 29, 31, 36, 40, 44};
 
 // With a metrics file of its own, or in the one of another run.
-ToolResult train(const TempFolder& files, const std::string& name, const Words& words,
-                 const std::string& metrics = "") {
+ToolResult train_to_files(const TempFolder& files, const std::string& name, const Words& words,
+                          const std::string& metrics = "") {
   Words all = {"train",     "--quiet",
                "--summary", files.file(name + ".json"),
                "--metrics", files.file((metrics.empty() ? name : metrics) + ".metrics")};
@@ -35,24 +35,24 @@ ToolResult train(const TempFolder& files, const std::string& name, const Words& 
 void check_every_stop(const Words& model) {
   const TempFolder files;
   const Words base = with(model, {"--data", small_data().path(), "--batch", "16", "--seed", "5"});
-  REQUIRE(
-      train(files, "whole", with(base, {"--steps", std::to_string(kTotal), "--loop-size", "10"}))
-          .exit_code == 0);
+  REQUIRE(train_to_files(files, "whole",
+                         with(base, {"--steps", std::to_string(kTotal), "--loop-size", "10"}))
+              .exit_code == 0);
   const std::string expected = read_text(files.file("whole.metrics"));
   const auto whole = read_json(files.file("whole.json"));
   for (size_t i = 0; i < kStops.size(); ++i) {
     CAPTURE(kStops[i]);
     const std::string loop_size = i % 2 == 0 ? "7" : "100";
     const std::string file = files.file("states");
-    ToolResult part = train(files, "first",
-                            with(base, {"--steps", std::to_string(kStops[i]), "--loop-size",
-                                        loop_size, "--save", file}));
+    ToolResult part = train_to_files(files, "first",
+                                     with(base, {"--steps", std::to_string(kStops[i]),
+                                                 "--loop-size", loop_size, "--save", file}));
     REQUIRE_MESSAGE(part.exit_code == 0, part.err);
     // Model, optimizer, batch, seed and data come from the file.
-    part = train(files, "second",
-                 {model[0], model[1], "--resume", file, "--steps", std::to_string(kTotal),
-                  "--loop-size", loop_size},
-                 "first");
+    part = train_to_files(files, "second",
+                          {model[0], model[1], "--resume", file, "--steps", std::to_string(kTotal),
+                           "--loop-size", loop_size},
+                          "first");
     REQUIRE_MESSAGE(part.exit_code == 0, part.err);
     CHECK(read_text(files.file("first.metrics")) == expected);
     const auto second = read_json(files.file("second.json"));
@@ -63,7 +63,7 @@ void check_every_stop(const Words& model) {
   }
 }
 
-void check_refused(const Words& words, int exit_code, const Words& parts) {
+void check_resume_refused(const Words& words, int exit_code, const Words& parts) {
   const TempFolder out;
   CAPTURE(join(words));
   const ToolResult result = run_tool(with({"train", "--summary", out.file("summary"), "--metrics",
@@ -103,9 +103,10 @@ TEST_CASE("resume: a training that Ctrl-C ended goes on as if it had not been") 
   REQUIRE_MESSAGE(cut.exit_code == 130, cut.err);
   const int done = read_json(files.file("first.json")).at("steps");
   const std::string total = std::to_string(done + 30);
-  REQUIRE(train(files, "second", {"--resume", files.file("states"), "--steps", total}, "first")
-              .exit_code == 0);
-  REQUIRE(train(files, "whole", with(base, {"--steps", total})).exit_code == 0);
+  REQUIRE(
+      train_to_files(files, "second", {"--resume", files.file("states"), "--steps", total}, "first")
+          .exit_code == 0);
+  REQUIRE(train_to_files(files, "whole", with(base, {"--steps", total})).exit_code == 0);
   CHECK(read_text(metrics) == read_text(files.file("whole.metrics")));
   CHECK(read_json(files.file("second.json")).at("state_sha256") ==
         read_json(files.file("whole.json")).at("state_sha256"));
@@ -114,17 +115,16 @@ TEST_CASE("resume: a training that Ctrl-C ended goes on as if it had not been") 
 TEST_CASE("resume: metrics go on behind the step of the file and a torn line goes") {
   const TempFolder files;
   const Words base = {"--data", small_data().path(), "--batch", "16"};
-  REQUIRE(train(files, "whole", with(base, {"--steps", "30"})).exit_code == 0);
-  REQUIRE(
-      train(files, "first", with(base, {"--steps", "10", "--save", files.file("s")})).exit_code ==
-      0);
+  REQUIRE(train_to_files(files, "whole", with(base, {"--steps", "30"})).exit_code == 0);
+  REQUIRE(train_to_files(files, "first", with(base, {"--steps", "10", "--save", files.file("s")}))
+              .exit_code == 0);
   const std::string metrics = files.file("first.metrics");
   const std::string first = read_text(metrics);
   const auto check = [&](const std::string& before) {
     files.write("first.metrics", before);
-    REQUIRE(
-        train(files, "second", with(base, {"--resume", files.file("s"), "--steps", "30"}), "first")
-            .exit_code == 0);
+    REQUIRE(train_to_files(files, "second",
+                           with(base, {"--resume", files.file("s"), "--steps", "30"}), "first")
+                .exit_code == 0);
     CHECK(read_text(metrics) == read_text(files.file("whole.metrics")));
   };
   check(first);
@@ -137,10 +137,11 @@ TEST_CASE("resume: flags that contradict the file are refused naming both") {
   const TempFolder files;
   const std::string file = files.file("states");
   const std::string& data = small_data().path();
-  REQUIRE(train(files, "first", {"--data", data, "--batch", "16", "--steps", "5", "--save", file})
+  REQUIRE(train_to_files(files, "first",
+                         {"--data", data, "--batch", "16", "--steps", "5", "--save", file})
               .exit_code == 0);
   const auto refused = [&](const Words& words, const Words& parts, int exit_code = 1) {
-    check_refused(with({"--resume", file}, words), exit_code, parts);
+    check_resume_refused(with({"--resume", file}, words), exit_code, parts);
   };
   refused({"--model", "mlp"}, {"--model", "softmax", "mlp", file});
   refused({"--batch", "20"}, {"--batch", "16", "20", file});
@@ -151,16 +152,16 @@ TEST_CASE("resume: flags that contradict the file are refused naming both") {
   // A folder that went away.
   const TempFolder moved;
   DataSet(200, 20).write_to(moved);
-  CHECK(train(files, "second", {"--resume", file, "--steps", "6", "--data", moved.path()})
+  CHECK(train_to_files(files, "second", {"--resume", file, "--steps", "6", "--data", moved.path()})
             .exit_code == 0);
   // The rate may change; all flags may be given as they were.
-  CHECK(train(files, "second",
-              {"--resume", file, "--steps", "6", "--lr", "0.1", "--model", "softmax", "--batch",
-               "16", "--seed", "0", "--optimizer", "sgd", "--data", data})
+  CHECK(train_to_files(files, "second",
+                       {"--resume", file, "--steps", "6", "--lr", "0.1", "--model", "softmax",
+                        "--batch", "16", "--seed", "0", "--optimizer", "sgd", "--data", data})
             .exit_code == 0);
   CHECK(read_json(files.file("second.json")).at("lr") == 0.1);
   // Nothing left to do is no error.
-  CHECK(train(files, "second", {"--resume", file, "--steps", "5"}).exit_code == 0);
+  CHECK(train_to_files(files, "second", {"--resume", file, "--steps", "5"}).exit_code == 0);
   CHECK(read_json(files.file("second.json")).at("steps") == 0);
 }
 
@@ -168,15 +169,16 @@ TEST_CASE("resume: files that are missing or damaged or too old are refused") {
   const TempFolder files;
   const std::string file = files.file("states");
   const Words base = {"--data", small_data().path(), "--batch", "16"};
-  REQUIRE(train(files, "first", with(base, {"--steps", "5", "--save", file})).exit_code == 0);
+  REQUIRE(train_to_files(files, "first", with(base, {"--steps", "5", "--save", file})).exit_code ==
+          0);
   const std::string bytes = read_text(file);
   const auto refused = [&](const std::string& content, const Words& parts) {
     const std::string bad = files.file("bad");
     std::ofstream(bad, std::ios::binary) << content;
-    check_refused({"--resume", bad}, 1, with(parts, {bad}));
+    check_resume_refused({"--resume", bad}, 1, with(parts, {bad}));
   };
-  check_refused({"--resume", files.file("nowhere")}, 1, {files.file("nowhere")});
-  check_refused({"--resume", files.path()}, 1, {files.path()});
+  check_resume_refused({"--resume", files.file("nowhere")}, 1, {files.file("nowhere")});
+  check_resume_refused({"--resume", files.path()}, 1, {files.path()});
   refused("", {});
   refused("no safetensors at all", {});
   for (const size_t length : {size_t{7}, size_t{100}, bytes.size() / 2, bytes.size() - 1})
@@ -221,7 +223,8 @@ TEST_CASE("resume: files that are missing or damaged or too old are refused") {
   refused(not_a_number, {"'w'", "checksum"});
   refused(with_right_checksums(not_a_number), {"'w'", "NaN", "--allow-non-finite"});
   std::ofstream(files.file("nan"), std::ios::binary) << with_right_checksums(not_a_number);
-  CHECK(train(files, "nan", {"--resume", files.file("nan"), "--steps", "5", "--allow-non-finite"})
+  CHECK(train_to_files(files, "nan",
+                       {"--resume", files.file("nan"), "--steps", "5", "--allow-non-finite"})
             .exit_code == 0);
 }
 

@@ -20,7 +20,7 @@ namespace {
 using namespace keel_test;
 using nlohmann::json;
 
-ToolResult train(const Words& more) {
+ToolResult train_on_small_data(const Words& more) {
   Words words = {"train", "--data", small_data().path(), "--batch", "20"};
   words.insert(words.end(), more.begin(), more.end());
   return run_tool(words);
@@ -98,15 +98,16 @@ TEST_CASE("an average that no step was averaged into does not count") {
 TEST_CASE("a schedule that ends before its training is told of") {
   const TempFolder files;
   const ToolResult first =
-      train({"--schedule", "linear", "--schedule-steps", "4", "--steps", "10"});
+      train_on_small_data({"--schedule", "linear", "--schedule-steps", "4", "--steps", "10"});
   CHECK(first.exit_code == 0);
   CHECK_MESSAGE(contains(first.err, "warning: the schedule ends at step 4 of 10"), first.err);
   const std::string runs = files.file("runs");
-  REQUIRE(train({"--schedule", "cosine", "--steps", "6", "--checkpoint", runs, "--save-every", "2"})
+  REQUIRE(train_on_small_data(
+              {"--schedule", "cosine", "--steps", "6", "--checkpoint", runs, "--save-every", "2"})
               .exit_code == 0);
   // As if killed before step 6.
   std::filesystem::remove(std::filesystem::path(runs) / "step-0000000006.safetensors");
-  const ToolResult resumed = train({"--resume", runs, "--steps", "12"});
+  const ToolResult resumed = train_on_small_data({"--resume", runs, "--steps", "12"});
   CHECK(resumed.exit_code == 0);
   CHECK_MESSAGE(contains(resumed.err, ".safetensors ends at step 6 of 12"), resumed.err);
   // A schedule counts updates: 9 steps are 3 updates of 4 batches, the last of which is at step 12.
@@ -114,33 +115,38 @@ TEST_CASE("a schedule that ends before its training is told of") {
   const auto told = [&](const char* steps) {
     Words words = {"--steps", steps};
     words.insert(words.end(), of_updates.begin(), of_updates.end());
-    return train(words).err;
+    return train_on_small_data(words).err;
   };
   CHECK_FALSE(contains(told("12"), "the schedule ends"));
   CHECK_FALSE(contains(told("15"), "the schedule ends"));
   CHECK(contains(told("16"), "warning: the schedule ends at step 12 of 16"));
   const std::string states = files.file("states");
-  REQUIRE(train({"--schedule", "linear", "--accumulate", "4", "--steps", "10", "--save", states})
+  REQUIRE(train_on_small_data(
+              {"--schedule", "linear", "--accumulate", "4", "--steps", "10", "--save", states})
               .exit_code == 0);
-  CHECK_FALSE(contains(train({"--resume", states, "--steps", "12"}).err, "schedule"));
-  CHECK(contains(train({"--resume", states, "--steps", "16"}).err, "ends at step 12 of 16"));
+  CHECK_FALSE(contains(train_on_small_data({"--resume", states, "--steps", "12"}).err, "schedule"));
+  CHECK(contains(train_on_small_data({"--resume", states, "--steps", "16"}).err,
+                 "ends at step 12 of 16"));
   // One that ends with its training, or that is longer, is none to tell of.
   for (const char* steps : {"10", "20"}) {
     CAPTURE(steps);
-    CHECK(train({"--schedule", "linear", "--schedule-steps", steps, "--steps", "10"}).err.empty());
+    CHECK(train_on_small_data({"--schedule", "linear", "--schedule-steps", steps, "--steps", "10"})
+              .err.empty());
   }
 }
 
 TEST_CASE("a flag about what is best is refused beside a target alone") {
-  const ToolResult refused = train({"--steps", "5", "--min-gain", "0.1", "--stop-at", "0.9"});
+  const ToolResult refused =
+      train_on_small_data({"--steps", "5", "--min-gain", "0.1", "--stop-at", "0.9"});
   CHECK(refused.exit_code == 2);
   CHECK_MESSAGE(contains(refused.err, "--min-gain: nothing goes by what is best"), refused.err);
-  CHECK(train({"--steps", "2", "--min-gain", "0.1", "--stop-at", "0.9", "--patience", "3"})
+  CHECK(train_on_small_data(
+            {"--steps", "2", "--min-gain", "0.1", "--stop-at", "0.9", "--patience", "3"})
             .exit_code == 0);
 }
 
 TEST_CASE("pictures of weights that are frozen need no averages") {
-  const ToolResult result = train(
+  const ToolResult result = train_on_small_data(
       {"--model", "vae", "--steps", "2", "--freeze", "@(decoder|pixels)*", "--average", "0.9"});
   CHECK_MESSAGE(result.exit_code == 0, result.err);
 }
@@ -172,13 +178,16 @@ TEST_CASE("a loss scale of a resumed training is compared by its numbers") {
       {"exponential,1024,50,2,2", {"exponential,1024.0,50"}, {"exponential,1024,51"}}};
   for (const Case& c : cases) {
     CAPTURE(c.saved);
-    REQUIRE(train({"--steps", "2", "--loss-scale", c.saved, "--save", states}).exit_code == 0);
+    REQUIRE(train_on_small_data({"--steps", "2", "--loss-scale", c.saved, "--save", states})
+                .exit_code == 0);
     for (const std::string& same : c.same) {
-      const ToolResult rest = train({"--resume", states, "--steps", "3", "--loss-scale", same});
+      const ToolResult rest =
+          train_on_small_data({"--resume", states, "--steps", "3", "--loss-scale", same});
       CHECK_MESSAGE(rest.exit_code == 0, same << ": " << rest.err);
     }
     for (const std::string& other : c.others) {
-      const ToolResult rest = train({"--resume", states, "--steps", "3", "--loss-scale", other});
+      const ToolResult rest =
+          train_on_small_data({"--resume", states, "--steps", "3", "--loss-scale", other});
       CHECK_MESSAGE(contains(rest.err, "--loss-scale: expected"), other << ": " << rest.err);
     }
   }

@@ -8,6 +8,7 @@
 
 #include "cli/data_set.h"
 #include "cli/tool.h"
+#include "support/built_in_backends.h"
 #include "support/error_of.h"
 #include "support/safetensors_bytes.h"
 
@@ -17,8 +18,6 @@ namespace {
 
 using namespace keel_test;
 using nlohmann::json;
-
-const Words kBackends = {"ref", "cpu", "npu"};
 
 // Runs of `keel train` on a small data set, with files in a folder of their own.
 class Runs {
@@ -50,8 +49,8 @@ class Runs {
 };
 
 // A safetensors file, read by its format's definition.
-struct States {
-  explicit States(const std::string& path) {
+struct SavedStates {
+  explicit SavedStates(const std::string& path) {
     const std::string bytes = read_text(path);
     REQUIRE(bytes.size() > 8);
     uint64_t length = 0;
@@ -78,7 +77,7 @@ struct States {
 };
 
 // As the summary's state_sha256 is defined.
-std::string hash_of(const States& states) {
+std::string hash_of(const SavedStates& states) {
   const std::map<std::string, std::string> dtypes = {{"F32", "f32"}, {"I64", "i64"}};
   std::string text;
   for (const auto& [name, entry] : states.header.items()) {  // in name order
@@ -90,7 +89,7 @@ std::string hash_of(const States& states) {
 }
 
 // Share of the test images whose largest logit is at their class, from the saved softmax weights.
-double softmax_accuracy(const States& states, const DataSet& set) {
+double softmax_accuracy(const SavedStates& states, const DataSet& set) {
   const std::vector<float> w = states.floats("w");
   const std::vector<float> b = states.floats("b");
   int64_t correct = 0;
@@ -132,7 +131,7 @@ int64_t launches_of(int64_t steps, int64_t steps_per_epoch, int64_t loop_size) {
 }  // namespace
 
 TEST_CASE("train: built-in digits on each backend") {
-  for (const std::string& backend : kBackends) {
+  for (const std::string& backend : kBuiltInBackends) {
     CAPTURE(backend);
     const TempFolder temp;
     const ToolResult result = run_tool({"train", "--steps", "4", "--batch", "32", "--backend",
@@ -151,7 +150,7 @@ TEST_CASE("train: built-in digits on each backend") {
 
 TEST_CASE("train: the summary has its fields and they agree with each other") {
   const Runs runs(500, 700);
-  for (const std::string& backend : kBackends) {
+  for (const std::string& backend : kBuiltInBackends) {
     CAPTURE(backend);
     const json s = runs.train({"--backend", backend, "--batch", "40", "--steps", "20",
                                "--loop-size", "5", "--threads", "2", "--seed", "3"});
@@ -177,7 +176,7 @@ TEST_CASE("train: the summary has its fields and they agree with each other") {
     CHECK(s.at("seed") == 3);
     CHECK(s.at("threads") == 2);
 
-    const States states(runs.file("states"));
+    const SavedStates states(runs.file("states"));
     CHECK(s.at("state_sha256") == hash_of(states));
     CHECK(s.at("test_accuracy").get<double>() ==
           doctest::Approx(softmax_accuracy(states, runs.set())).epsilon(1e-12));
@@ -195,7 +194,7 @@ TEST_CASE("train: saved states are named typed and shaped as in the model") {
   const std::set<std::string> reserved = {"keel/seed", "keel/step"};
   const auto names = [&] {
     std::set<std::string> found;
-    const States states(runs.file("states"));
+    const SavedStates states(runs.file("states"));
     for (const auto& [name, entry] : states.header.items()) {
       if (reserved.count(name) == 0) CHECK(entry.at("dtype") == "F32");
       found.insert(name);
@@ -204,7 +203,7 @@ TEST_CASE("train: saved states are named typed and shaped as in the model") {
   };
   runs.train({"--batch", "20", "--steps", "3", "--seed", "9"});
   CHECK(names() == std::set<std::string>{"b", "keel/seed", "keel/step", "w"});
-  const States softmax(runs.file("states"));
+  const SavedStates softmax(runs.file("states"));
   CHECK(softmax.header.at("w").at("shape") == json({784, 10}));
   CHECK(softmax.header.at("b").at("shape") == json::array({10}));
   CHECK(softmax.metadata.at("model") == "softmax");
@@ -215,7 +214,7 @@ TEST_CASE("train: saved states are named typed and shaped as in the model") {
 
   runs.train({"--model", "mlp", "--batch", "20", "--steps", "1"});
   std::vector<json> shapes;
-  const States mlp(runs.file("states"));
+  const SavedStates mlp(runs.file("states"));
   for (const auto& [name, entry] : mlp.header.items()) {
     if (reserved.count(name) == 0) shapes.push_back(entry.at("shape"));
   }

@@ -3,26 +3,13 @@
 
 #include "cli/data_set.h"
 #include "cli/tool.h"
+#include "cli/training_run.h"
 
 TEST_SUITE_BEGIN("cli");
 
 namespace {
 
 using namespace keel_test;
-
-struct Run {
-  std::string out, metrics;
-  nlohmann::json summary;
-};
-
-Run train(const TempFolder& files, const Words& words, const Variables& variables = {}) {
-  Words all = {"train", "--summary", files.file("summary"), "--metrics", files.file("metrics")};
-  all.insert(all.end(), words.begin(), words.end());
-  CAPTURE(join(all));
-  const ToolResult result = run_tool(all, variables);
-  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
-  return {result.out, read_text(files.file("metrics")), read_json(files.file("summary"))};
-}
 
 }  // namespace
 
@@ -36,8 +23,8 @@ TEST_CASE("feed: a small set is kept on the device unasked and the training is t
                          backend,  "--steps",   "35",      "--loop-size", "8"};
     Words streaming = words;
     streaming.push_back("--no-cache");
-    const Run cached = train(files, words);
-    const Run streamed = train(files, streaming);
+    const TrainingRun cached = training_run(files, words);
+    const TrainingRun streamed = training_run(files, streaming);
     // 250 * 785 bytes.
     CHECK(cached.out.find("feed: device cache, 0.2 MB\n") != std::string::npos);
     CHECK(cached.summary.at("feed") == "device cache, 0.2 MB");
@@ -54,13 +41,14 @@ TEST_CASE("feed: a training that was cached goes on streamed and the other way r
   const TempFolder files;
   DataSet(250, 20).write_to(data);
   const Words base = {"--data", data.path(), "--batch", "16"};
-  const Run whole = train(files, with(base, {"--steps", "40"}));
+  const TrainingRun whole = training_run(files, with(base, {"--steps", "40"}));
   const std::string states = files.file("states");
   for (const bool cached_first : {false, true}) {
     const Words first = cached_first ? base : with(base, {"--no-cache"});
     const Words second = cached_first ? Words{"--no-cache"} : Words{};
-    train(files, with(first, {"--steps", "18", "--save", states}));
-    const Run rest = train(files, with(second, {"--resume", states, "--steps", "40"}));
+    training_run(files, with(first, {"--steps", "18", "--save", states}));
+    const TrainingRun rest =
+        training_run(files, with(second, {"--resume", states, "--steps", "40"}));
     CHECK(rest.metrics == whole.metrics);  // the second part goes on in the file of the first
     CHECK(rest.summary.at("state_sha256") == whole.summary.at("state_sha256"));
   }

@@ -14,7 +14,7 @@ namespace {
 
 using namespace keel_test;
 
-ToolResult train(const Words& words) {
+ToolResult train_on_cpu(const Words& words) {
   Words all = {"train",   "--quiet", "--data",    small_data().path(),
                "--batch", "20",      "--backend", "cpu"};
   all.insert(all.end(), words.begin(), words.end());
@@ -27,7 +27,8 @@ TEST_CASE("keel train makes each optimizer's loss fall") {
        {"sgd", "momentum", "adam", "adamw", "rmsprop", "lion", "adagrad", "lamb"}) {
     CAPTURE(name);
     const std::string metrics = files.file(std::string(name) + ".metrics");
-    const ToolResult result = train({"--optimizer", name, "--steps", "40", "--metrics", metrics});
+    const ToolResult result =
+        train_on_cpu({"--optimizer", name, "--steps", "40", "--metrics", metrics});
     REQUIRE_MESSAGE(result.exit_code == 0, result.err);
     const auto rows = read_json_lines(metrics);
     REQUIRE(rows.size() == 40);
@@ -42,7 +43,7 @@ TEST_CASE("keel train with everything around its update has the same bits for ev
     CAPTURE(size);
     const std::string file = files.file(size);
     const std::string summary = files.file("summary");
-    const ToolResult result = train(
+    const ToolResult result = train_on_cpu(
         {"--steps",     "45", "--optimizer",  "lamb", "--schedule", "plateau", "--accumulate", "4",
          "--clip-norm", "1",  "--clip-value", "0.01", "--average",  "0.9",     "--loop-size",  size,
          "--metrics",   file, "--summary",    summary});
@@ -57,21 +58,22 @@ TEST_CASE("keel train resumes schedules and averages between micro-batches") {
   const TempFolder files;
   const Words flags = {"--schedule",   "linear", "--warmup",  "10",
                        "--accumulate", "4",      "--average", "0.9"};
-  REQUIRE(train(with(flags, {"--steps", "60", "--summary", files.file("whole")})).exit_code == 0);
-  const std::string states = files.file("states");
   REQUIRE(
-      train(with(flags, {"--steps", "30", "--schedule-steps", "60", "--save", states})).exit_code ==
+      train_on_cpu(with(flags, {"--steps", "60", "--summary", files.file("whole")})).exit_code ==
       0);
+  const std::string states = files.file("states");
+  REQUIRE(train_on_cpu(with(flags, {"--steps", "30", "--schedule-steps", "60", "--save", states}))
+              .exit_code == 0);
   // All of it comes from the file.
   const ToolResult rest =
-      train({"--resume", states, "--steps", "60", "--summary", files.file("rest")});
+      train_on_cpu({"--resume", states, "--steps", "60", "--summary", files.file("rest")});
   REQUIRE_MESSAGE(rest.exit_code == 0, rest.err);
   const auto whole = read_json(files.file("whole")), resumed = read_json(files.file("rest"));
   CHECK(resumed.at("state_sha256") == whole.at("state_sha256"));
   CHECK(resumed.at("test_accuracy") == whole.at("test_accuracy"));
   for (const Words& other : {Words{"--schedule", "cosine"}, Words{"--accumulate", "3"},
                              Words{"--average", "0.5"}, Words{"--clip-norm", "1"}}) {
-    const ToolResult refused = train(with({"--resume", states, "--steps", "60"}, other));
+    const ToolResult refused = train_on_cpu(with({"--resume", states, "--steps", "60"}, other));
     CHECK(refused.exit_code == 1);
     CHECK(refused.err.find(other[0] + ": expected") != std::string::npos);
     CHECK(refused.err.find("was trained with") != std::string::npos);
@@ -154,9 +156,10 @@ TEST_CASE("keel train halves its rate after half an epoch of few steps without a
 
 TEST_CASE("keel train takes flags that repeat what is usual when it resumes") {
   const TempFolder files;
-  REQUIRE(train({"--steps", "4", "--save", files.file("s")}).exit_code == 0);
-  const ToolResult result = train({"--resume", files.file("s"), "--steps", "6", "--accumulate", "1",
-                                   "--schedule", "constant", "--warmup", "0"});
+  REQUIRE(train_on_cpu({"--steps", "4", "--save", files.file("s")}).exit_code == 0);
+  const ToolResult result =
+      train_on_cpu({"--resume", files.file("s"), "--steps", "6", "--accumulate", "1", "--schedule",
+                    "constant", "--warmup", "0"});
   CHECK_MESSAGE(result.exit_code == 0, result.err);
 }
 
@@ -173,17 +176,17 @@ TEST_CASE("keel train refuses updates that cannot be") {
       {{"--average", "1"}, "--average: expected a number"}};
   for (const auto& wrong : usage) {
     CAPTURE(join(wrong.first));
-    const ToolResult result = train(with(wrong.first, {"--steps", "9"}));
+    const ToolResult result = train_on_cpu(with(wrong.first, {"--steps", "9"}));
     CHECK(result.exit_code == 2);
     CHECK(result.err.find(wrong.second) != std::string::npos);
   }
-  const ToolResult warmup = train({"--steps", "9", "--schedule", "linear", "--warmup", "9"});
+  const ToolResult warmup = train_on_cpu({"--steps", "9", "--schedule", "linear", "--warmup", "9"});
   CHECK(warmup.exit_code == 2);
   CHECK(warmup.err.find("fewer than the 9 steps") != std::string::npos);
-  const ToolResult cycle = train({"--steps", "3", "--schedule", "one-cycle"});
+  const ToolResult cycle = train_on_cpu({"--steps", "3", "--schedule", "one-cycle"});
   CHECK(cycle.exit_code == 2);
   CHECK(cycle.err.find("at least 4 updates") != std::string::npos);
-  const ToolResult none = train({"--steps", "9", "--accumulate", "10"});
+  const ToolResult none = train_on_cpu({"--steps", "9", "--accumulate", "10"});
   CHECK(none.exit_code == 2);
   CHECK(none.err.find("--accumulate: expected at most the 9 steps") != std::string::npos);
 }

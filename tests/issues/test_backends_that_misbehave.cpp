@@ -130,8 +130,8 @@ struct Ends {
   std::string loop, run;
 };
 
-void check_refused(const ReportingProgram::Report& report, const std::string& loop,
-                   const std::string& run) {
+void check_report_refused(const ReportingProgram::Report& report, const std::string& loop,
+                          const std::string& run) {
   for (const char* declined : {"none", "sunk_loop"}) {
     CAPTURE(declined);
     ReportingBackend backend(declined, report);
@@ -181,15 +181,16 @@ TEST_CASE("what a plugin's backend throws becomes an error that names it and the
 }
 
 TEST_CASE("a report of steps that a launch cannot have done is refused") {
-  check_refused([](LaunchReport& report) { report.steps += 1000; },
-                "steps: expected 0 to 5, got 1005", "steps: expected 0 to 1, got 1001");
-  check_refused([](LaunchReport& report) { report.steps = -5; }, "steps: expected 0 to 5, got -5",
-                "steps: expected 0 to 1, got -5");
-  check_refused([](LaunchReport& report) { report.busy_ns = -9; },
-                "busy_ns: expected at least 0, got -9", "busy_ns: expected at least 0, got -9");
-  check_refused([](LaunchReport& report) { report = LaunchReport(); },
-                "steps: expected at least 1, or why there was none",
-                "steps: expected at least 1, or why there was none");
+  check_report_refused([](LaunchReport& report) { report.steps += 1000; },
+                       "steps: expected 0 to 5, got 1005", "steps: expected 0 to 1, got 1001");
+  check_report_refused([](LaunchReport& report) { report.steps = -5; },
+                       "steps: expected 0 to 5, got -5", "steps: expected 0 to 1, got -5");
+  check_report_refused([](LaunchReport& report) { report.busy_ns = -9; },
+                       "busy_ns: expected at least 0, got -9",
+                       "busy_ns: expected at least 0, got -9");
+  check_report_refused([](LaunchReport& report) { report = LaunchReport(); },
+                       "steps: expected at least 1, or why there was none",
+                       "steps: expected at least 1, or why there was none");
 }
 
 TEST_CASE("a failure that only the report of a launch tells of is an error") {

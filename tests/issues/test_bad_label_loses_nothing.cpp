@@ -36,8 +36,8 @@ std::shared_ptr<Feeder> ids(const Device& on, int64_t bad) {
 }
 
 // States written before the ids are looked at, behind that, and by the op that looks.
-struct Table {
-  Table() {
+struct GatheredTable {
+  GatheredTable() {
     const Value before = early * 0.5f + 1.0f;
     const Value picked = gather(rows, id);
     const Value behind = late + sum(picked, {0});
@@ -55,7 +55,7 @@ struct Table {
 };
 
 std::string states_after(const Device& on, int64_t steps) {
-  Table t;
+  GatheredTable t;
   Session session(t.graph, on);
   Loop loop = session.sink({.update = t.update, .fetches = {t.total}, .source = ids(on, -1)});
   loop.run(steps);
@@ -63,7 +63,7 @@ std::string states_after(const Device& on, int64_t steps) {
 }
 
 void check_nothing_is_lost(const Device& on, const std::string& expected, int64_t size) {
-  Table t;
+  GatheredTable t;
   Session session(t.graph, on);
   Loop loop = session.sink({.update = t.update, .fetches = {t.total}, .source = ids(on, kBad)});
   const std::string error = error_of([&] {
@@ -127,7 +127,7 @@ TEST_CASE("an id out of range leaves every state as the last complete step left 
       check_nothing_is_lost(modest.device(), expected, size);
     }
     // Step by step by the host.
-    Table t;
+    GatheredTable t;
     Session session(t.graph, device(name));
     for (int64_t i = 0; i < kBad; ++i)
       session.run(t.update, {}, {{t.id, Tensor::of<int64_t>({2}, {i % 3, (i + 1) % 3})}});
@@ -142,7 +142,7 @@ TEST_CASE("an id out of range leaves every state as the last complete step left 
 TEST_CASE("states that are written before ids are looked at have a second buffer for that") {
   for (const char* name : {"cpu", "npu"}) {
     CAPTURE(name);
-    Table t;
+    GatheredTable t;
     Session session(t.graph, device(name));
     const Loop loop =
         session.sink({.update = t.update, .fetches = {t.total}, .source = ids(device(name), -1)});

@@ -15,7 +15,7 @@ namespace {
 
 using namespace keel_test;
 
-graphdef::GraphDef parsed(const std::string& bytes) {
+graphdef::GraphDef parsed_bytes(const std::string& bytes) {
   return graphdef::parse_graph_def(bytes, "g.pb", graphdef::FileKind::kGraph);
 }
 
@@ -33,7 +33,7 @@ TEST_CASE("a binary graph is read whatever the length of its first name") {
       std::string node = bytes_field(1, name) + bytes_field(2, "Placeholder");
       if (device != 0) node += bytes_field(4, std::string(device, 'd'));
       graphdef::GraphDef graph;
-      const std::string error = error_of([&] { graph = parsed(bytes_field(1, node)); });
+      const std::string error = error_of([&] { graph = parsed_bytes(bytes_field(1, node)); });
       REQUIRE_MESSAGE(error.empty(), error);
       REQUIRE(graph.nodes.size() == 1);
       CHECK(graph.nodes[0].name == name);
@@ -45,7 +45,7 @@ TEST_CASE("a text graph is read with any white space and comments in front") {
   for (const std::string& front : {std::string(), std::string("\n"), std::string("\t\r\n \v\f"),
                                    std::string("# \x01 text\n"), std::string("#\n#\n\n")}) {
     CAPTURE(front);
-    const graphdef::GraphDef graph = parsed(front + node);
+    const graphdef::GraphDef graph = parsed_bytes(front + node);
     REQUIRE(graph.nodes.size() == 1);
     CHECK(graph.nodes[0].op == "NoOp");
   }
@@ -53,11 +53,11 @@ TEST_CASE("a text graph is read with any white space and comments in front") {
   for (const std::string& text :
        {"node { # \x1b[1m\n" + node.substr(7), "# c\n" + node + "# \x01\n"}) {
     CAPTURE(text);
-    CHECK(parsed(text).nodes.size() == 1);
+    CHECK(parsed_bytes(text).nodes.size() == 1);
   }
-  const std::string error = error_of([&] { parsed(node + "\n\x1a"); });
+  const std::string error = error_of([&] { parsed_bytes(node + "\n\x1a"); });
   CHECK_MESSAGE(contains(error, "line 2"), error);
-  CHECK(parsed("node:{name:'\xc3\xa4' op:'NoOp'}").nodes[0].name == "\xc3\xa4");
+  CHECK(parsed_bytes("node:{name:'\xc3\xa4' op:'NoOp'}").nodes[0].name == "\xc3\xa4");
 }
 
 TEST_SUITE_END();

@@ -18,7 +18,9 @@ namespace {
 
 using keel_test::contains, keel_test::error_of;
 
-Initializer number(float value) { return {.kind = "constant", .type = {f32, {}}, .a = value}; }
+Initializer constant_number(float value) {
+  return {.kind = "constant", .type = {f32, {}}, .a = value};
+}
 
 double ran(Graph& g, const Value& v, const std::string& backend) {
   Session session(g, device(backend));
@@ -87,7 +89,7 @@ TEST_CASE("a control op in a body may begin with outer values alone") {
   for (const std::string& name : backend_names()) {
     CAPTURE(name);
     Graph g;
-    const Value x = g.state("x", number(1)), flag = g.state("flag", number(1));
+    const Value x = g.state("x", constant_number(1)), flag = g.state("flag", constant_number(1));
     const auto below = [](const Values& v) { return less(v[0], 100.0f); };
     // 1, 2, 4 ... 128.
     const auto choose = [&](const Values& v) {
@@ -108,7 +110,7 @@ TEST_CASE("a control op in a body may begin with outer values alone") {
 
 TEST_CASE("what one branch computed from outer values is no value of the other") {
   Graph g;
-  const Value x = g.state("x", number(1));
+  const Value x = g.state("x", constant_number(1));
   Value kept;
   const auto keep = [&](const Values&) { return Values{kept = sqrt(x)}; };
   const auto take = [&](const Values&) { return Values{kept * 2.0f}; };
@@ -120,7 +122,7 @@ TEST_CASE("what one branch computed from outer values is no value of the other")
 
 TEST_CASE("a gradient in a body whose path begins outside is refused and not 0") {
   Graph g;
-  const Value x = g.state("x", number(3)), w = g.state("w", number(2)), h = x * w;
+  const Value x = g.state("x", constant_number(3)), w = g.state("w", constant_number(2)), h = x * w;
   const auto slope = [&](const Values&) { return Values{gradients(h * h, {w})[0]}; };
   const auto same = [&](const Values&) { return Values{x}; };
   const auto below = [](const Values& v) { return less(v[0], 30.0f); };
@@ -150,7 +152,7 @@ TEST_CASE("a gradient in a body whose path begins outside is refused and not 0")
 
 TEST_CASE("an operand of a condition is the value that was handed to it") {
   Graph g;
-  const Value x = g.state("x", number(3)), w = g.state("w", number(2)), h = x * w;
+  const Value x = g.state("x", constant_number(3)), w = g.state("w", constant_number(2)), h = x * w;
   const auto same = [&](const Values&) { return Values{x}; };
   // 2 x, by each of its names, in a branch and in one inside of it.
   const auto by_operand = [&](const Values& v) { return gradients(v[0] * v[0], {v[0]}); };
@@ -173,7 +175,7 @@ TEST_CASE("an operand of a condition is the value that was handed to it") {
 
 TEST_CASE("a gradient in a loop of known turns says what becomes of what no turn changes") {
   Graph g;
-  const Value x = g.state("x", number(3)), w = g.state("w", number(2)), h = x * w;
+  const Value x = g.state("x", constant_number(3)), w = g.state("w", constant_number(2)), h = x * w;
   const auto grown = [&](const Values& v) { return Values{v[0] + gradients(v[0] * h, {w})[0]}; };
   const std::string refused = error_of([&] { while_loop({x}, always, grown, {.trip_count = 2}); });
   CAPTURE(refused);
@@ -188,7 +190,7 @@ TEST_CASE("a gradient in a loop of known turns says what becomes of what no turn
 
 TEST_CASE("float_status in a branch takes values from outside and from the branch") {
   Graph g;
-  const Value x = g.state("x", number(1));
+  const Value x = g.state("x", constant_number(1));
   const auto status = [&](const Values&) { return Values{float_status({x, x * 2.0f})}; };
   const auto other = [&](const Values&) { return Values{greater(x, 5.0f)}; };
   CHECK(ran(g, cond(greater(x, 0.0f), {}, status, other)[0], "cpu") == 0);

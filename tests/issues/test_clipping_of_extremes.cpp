@@ -23,7 +23,7 @@ using doctest::Approx;
 using keel_test::contains;
 using keel_test::error_of;
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kInfiniteFloat = std::numeric_limits<float>::infinity();
 
 }  // namespace
 
@@ -120,7 +120,7 @@ TEST_CASE("an infinite gradient leaves NaN and zeros and a NaN leaves NaN") {
   const auto of = [&](float a) {
     return session.run(clipped, {{x, Tensor::of<float>({3}, {a, 1, -2})}});
   };
-  const Tensor infinite = of(-kInfinity), nan = of(std::nanf(""));
+  const Tensor infinite = of(-kInfiniteFloat), nan = of(std::nanf(""));
   CHECK(std::isnan(infinite.at(0)));
   CHECK(infinite.at(1) == 0);
   CHECK(infinite.at(2) == 0);
@@ -135,7 +135,7 @@ TEST_CASE("limits of clip_by_value that a dtype cannot hold") {
     const Values clipped = clip_by_value({x, y}, 1e6);
     Session session(g, device(name));
     Tensor half(f16, {4}), single(f32, {4});
-    const double values[] = {65504, -kInfinity, 5, NAN};
+    const double values[] = {65504, -kInfiniteFloat, 5, NAN};
     for (int i = 0; i < 4; ++i) {
       half.set(i, values[i]);
       single.set(i, values[i]);

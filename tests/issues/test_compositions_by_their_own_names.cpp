@@ -13,7 +13,7 @@ namespace keel {
 namespace {
 
 // The message of `use`, on line `used`, begins with `words` and ends with that line.
-void check_message(int used, const std::string& words, const std::function<void()>& use) {
+void check_message_begins(int used, const std::string& words, const std::function<void()>& use) {
   const std::string error = keel_test::error_of(use);
   INFO(error);
   CHECK(error.starts_with(words));
@@ -29,14 +29,16 @@ TEST_CASE("losses name themselves and the argument that is wrong") {
   const Value x = g.input("x", f32, {}), whole = g.input("whole", i32, {2});
   const CallSite here = CallSite::here();
   const int line = __LINE__ - 1;
-  check_message(line, "kl_divergence: log_probabilities: expected shape [..., classes], got f32[]",
-                [&] { kl_divergence(x, x, here); });
-  check_message(line, "huber: expected at least one Value among the operands, got numbers only",
-                [&] { huber(1.5, 2.5, 1, here); });
-  check_message(line, "huber: target: expected a float dtype, got i32",
-                [&] { huber(1, whole, 1, here); });
-  check_message(line, "huber: prediction: expected a float dtype, got i32",
-                [&] { huber(whole, 1, 1, here); });
+  check_message_begins(line,
+                       "kl_divergence: log_probabilities: expected shape [..., classes], got f32[]",
+                       [&] { kl_divergence(x, x, here); });
+  check_message_begins(line,
+                       "huber: expected at least one Value among the operands, got numbers only",
+                       [&] { huber(1.5, 2.5, 1, here); });
+  check_message_begins(line, "huber: target: expected a float dtype, got i32",
+                       [&] { huber(1, whole, 1, here); });
+  check_message_begins(line, "huber: prediction: expected a float dtype, got i32",
+                       [&] { huber(whole, 1, 1, here); });
 }
 
 TEST_CASE("global pooling names itself for images that its reduction refuses") {
@@ -46,28 +48,28 @@ TEST_CASE("global pooling names itself for images that its reduction refuses") {
   const Value empty = g.input("empty", f32, {1, 0, 2, 1});
   const CallSite here = CallSite::here();
   const int line = __LINE__ - 1;
-  check_message(line,
-                "global_max_pool2d: x: ", [&] { global_max_pool2d(flags, "NHWC", false, here); });
-  check_message(line,
-                "global_max_pool2d: x: ", [&] { global_max_pool2d(empty, "NHWC", false, here); });
-  check_message(line,
-                "global_avg_pool2d: x: ", [&] { global_avg_pool2d(whole, "NHWC", false, here); });
+  check_message_begins(
+      line, "global_max_pool2d: x: ", [&] { global_max_pool2d(flags, "NHWC", false, here); });
+  check_message_begins(
+      line, "global_max_pool2d: x: ", [&] { global_max_pool2d(empty, "NHWC", false, here); });
+  check_message_begins(
+      line, "global_avg_pool2d: x: ", [&] { global_avg_pool2d(whole, "NHWC", false, here); });
 }
 
 TEST_CASE("stack and split_sizes name themselves") {
   Graph g;
   const Value x = g.input("x", f32, {2, 3});
   const std::string expected = "stack: axis: expected an axis from -3 to 2 of the result, got 5";
-  check_message(__LINE__, expected, [&] { stack({x, x}, 5); });
+  check_message_begins(__LINE__, expected, [&] { stack({x, x}, 5); });
   CHECK(stack({x, x}, -1).shape() == Shape{2, 3, 2});
   const CallSite here = CallSite::here();
   const int line = __LINE__ - 1;
-  check_message(line, "split_sizes: sizes: expected sizes >= 0 that add up to 3, got a sum of 4",
-                [&] {
-                  split_sizes(x, {2, 2}, 1, here);
-                });
-  check_message(line, "split_sizes: axis: ", [&] { split_sizes(x, {2, 2}, 2, here); });
-  check_message(line, "split: axis: ", [&] { split(x, 2, 2, here); });
+  check_message_begins(
+      line, "split_sizes: sizes: expected sizes >= 0 that add up to 3, got a sum of 4", [&] {
+        split_sizes(x, {2, 2}, 1, here);
+      });
+  check_message_begins(line, "split_sizes: axis: ", [&] { split_sizes(x, {2, 2}, 2, here); });
+  check_message_begins(line, "split: axis: ", [&] { split(x, 2, 2, here); });
 }
 
 TEST_CASE("clip_by_value names itself and takes what clip_by_global_norm takes") {
@@ -75,13 +77,13 @@ TEST_CASE("clip_by_value names itself and takes what clip_by_global_norm takes")
   const Value whole = g.input("whole", i32, {2}), x = g.input("x", f32, {2});
   const CallSite here = CallSite::here();
   const int line = __LINE__ - 1;
-  check_message(line, "clip_by_value: gradient 1: expected a float dtype, got i32", [&] {
+  check_message_begins(line, "clip_by_value: gradient 1: expected a float dtype, got i32", [&] {
     clip_by_value({x, whole}, 1.5, here);
   });
-  check_message(line, "clip_by_value: expected at least one gradient, got none",
-                [&] { clip_by_value({}, 1.5, here); });
-  check_message(line, "clip_by_global_norm: expected at least one gradient, got none",
-                [&] { clip_by_global_norm({}, 1.5, here); });
+  check_message_begins(line, "clip_by_value: expected at least one gradient, got none",
+                       [&] { clip_by_value({}, 1.5, here); });
+  check_message_begins(line, "clip_by_global_norm: expected at least one gradient, got none",
+                       [&] { clip_by_global_norm({}, 1.5, here); });
 }
 
 TEST_CASE("dropout whose scale leaves the dtype names itself and the rate") {
@@ -90,9 +92,9 @@ TEST_CASE("dropout whose scale leaves the dtype names itself and the rate") {
   const CallSite here = CallSite::here();
   const int line = __LINE__ - 1;
   const size_t before = g.size();
-  check_message(line,
-                "dropout: rate: expected one whose scale 1 / (1 - rate) fits f16, got 0.99999",
-                [&] { dropout(x, 0.99999, true, here); });
+  check_message_begins(
+      line, "dropout: rate: expected one whose scale 1 / (1 - rate) fits f16, got 0.99999",
+      [&] { dropout(x, 0.99999, true, here); });
   CHECK(g.size() == before);
   CHECK(dropout(x, 0.99999, false, here) == x);
   CHECK_NOTHROW(dropout(x, 0.9999, true, here));
@@ -106,10 +108,10 @@ TEST_CASE("recurrent layers name themselves where they refuse recompute_every") 
   const Gru gru_layer(Scope(g) / "back", 4, 5);
   const CallSite here = CallSite::here();
   const int line = __LINE__ - 1;
-  check_message(line, "lstm: recompute_every: expected at least 1, got 0",
-                [&] { lstm_layer(x, {.recompute_every = 0}, here); });
-  check_message(line, "gru: recompute_every: expected at least 1, got -1",
-                [&] { gru_layer(x, {.recompute_every = -1}, here); });
+  check_message_begins(line, "lstm: recompute_every: expected at least 1, got 0",
+                       [&] { lstm_layer(x, {.recompute_every = 0}, here); });
+  check_message_begins(line, "gru: recompute_every: expected at least 1, got -1",
+                       [&] { gru_layer(x, {.recompute_every = -1}, here); });
   CHECK_NOTHROW(lstm_layer(x, {.recompute_every = 1}, here));
 }
 
@@ -121,9 +123,9 @@ TEST_CASE("a stride that no axis can take is not called 0") {
   const int64_t lowest = std::numeric_limits<int64_t>::min();
   const std::string expected =
       "slice: strides: expected strides other than 0 and -9223372036854775808, got ";
-  check_message(line, expected + "-9223372036854775808",
-                [&] { slice(x, {0}, {4}, {lowest}, here); });
-  check_message(line, expected + "0", [&] { slice(x, {0}, {4}, {0}, here); });
+  check_message_begins(line, expected + "-9223372036854775808",
+                       [&] { slice(x, {0}, {4}, {lowest}, here); });
+  check_message_begins(line, expected + "0", [&] { slice(x, {0}, {4}, {0}, here); });
 }
 
 TEST_SUITE_END();

@@ -15,11 +15,11 @@ namespace {
 
 using namespace keel;
 
-constexpr int64_t kRows = 100000;
+constexpr int64_t kManyRows = 100000;
 
 // Returns what a step gives under a mode, for x of [rows, 4].
-std::vector<Tensor> run(const std::string& where, const std::string& mode, const Tensor& x,
-                        Values (*build)(const Value& x, const Value& w)) {
+std::vector<Tensor> run_in_mode(const std::string& where, const std::string& mode, const Tensor& x,
+                                Values (*build)(const Value& x, const Value& w)) {
   Graph g;
   const Value in = g.input("x", f32, x.shape()), w = g.input("w", f32, {4, 4});
   Tensor ones(f32, {4, 4});
@@ -44,8 +44,8 @@ TEST_CASE("means over more elements than f16 counts are right under mixed modes"
     for (const char* mode : {"allow_mix_precision_fp16", "allow_mix_precision_bf16"}) {
       CAPTURE(std::string(where));
       CAPTURE(std::string(mode));
-      const auto got =
-          run(where, mode, alternating(kRows, 0.25, 0.75), [](const Value& x, const Value& w) {
+      const auto got = run_in_mode(
+          where, mode, alternating(kManyRows, 0.25, 0.75), [](const Value& x, const Value& w) {
             const Value y = matmul(x, w), average = mean(y);
             return Values{average, gradients(average, {w})[0], mean(square(y) * 4.0f)};
           });
@@ -62,10 +62,11 @@ TEST_CASE("norms and variances of large numbers are computed in f32 under mixed 
     CAPTURE(std::string(where));
     Tensor x(f32, {64, 4});
     for (int64_t i = 0; i < x.num_elements(); ++i) x.set(i, i % 2 == 0 ? 1000 : -1000);
-    const auto got = run(where, "allow_mix_precision_fp16", x, [](const Value& in, const Value& w) {
-      const Value y = matmul(in, w);
-      return Values{var(y, {1}), layer_norm(y), cumsum(y * 0.001f, 0)};
-    });
+    const auto got =
+        run_in_mode(where, "allow_mix_precision_fp16", x, [](const Value& in, const Value& w) {
+          const Value y = matmul(in, w);
+          return Values{var(y, {1}), layer_norm(y), cumsum(y * 0.001f, 0)};
+        });
     CHECK(got[0].at(0) == doctest::Approx(1e6).epsilon(0.01));
     CHECK(got[1].at(0) == doctest::Approx(1).epsilon(0.01));
     CHECK(got[1].at(1) == doctest::Approx(-1).epsilon(0.01));
@@ -76,10 +77,10 @@ TEST_CASE("norms and variances of large numbers are computed in f32 under mixed 
 TEST_CASE("a number that f16 lacks keeps what it divides in f32") {
   for (const char* where : {"cpu", "npu"}) {
     CAPTURE(std::string(where));
-    const auto got = run(where, "allow_mix_precision_fp16", Tensor::full(f32, {2, 4}, 8),
-                         [](const Value& x, const Value& w) {
-                           return Values{matmul(x, w) / 100000.0f * 100000.0f};
-                         });
+    const auto got = run_in_mode(where, "allow_mix_precision_fp16", Tensor::full(f32, {2, 4}, 8),
+                                 [](const Value& x, const Value& w) {
+                                   return Values{matmul(x, w) / 100000.0f * 100000.0f};
+                                 });
     CHECK(got[0].at(0) == doctest::Approx(8).epsilon(0.01));
   }
 }
@@ -117,7 +118,7 @@ TEST_CASE("a tensor with a number that f16 lacks keeps what it is added to in f3
 TEST_CASE("a guard that f16 rounds to 0 keeps what it guards in f32") {
   for (const char* where : {"cpu", "npu"}) {
     CAPTURE(std::string(where));
-    const auto got = run(
+    const auto got = run_in_mode(
         where, "allow_mix_precision_fp16", Tensor(f32, {2, 4}), [](const Value& x, const Value& w) {
           const Value y = relu(matmul(x, w)), length = sqrt(sum(square(y)));
           const Value small = x.graph().constant(Tensor::of<float>({4}, {1, 0, 1e-9f, -1e-9f}));
@@ -139,13 +140,14 @@ TEST_CASE("batch norm keeps its statistics finite under mixed modes") {
     CAPTURE(std::string(where));
     Graph g;
     const Scope root(g);
-    const Value x = g.input("x", f32, {kRows, 4}), w = g.constant(Tensor::full(f32, {4, 4}, 0.5));
+    const Value x = g.input("x", f32, {kManyRows, 4}),
+                w = g.constant(Tensor::full(f32, {4, 4}, 0.5));
     const BatchNorm norm(root / "norm", 4);
     const Value y = norm(matmul(x, w), Mode::kTraining);
     SessionOptions options;
     options.precision = Precision::named("allow_mix_precision_fp16");
     Session session(g, device(where), options);
-    const auto got = session.run({mean(square(y)), mean(y)}, {{x, alternating(kRows, 1, 3)}});
+    const auto got = session.run({mean(square(y)), mean(y)}, {{x, alternating(kManyRows, 1, 3)}});
     CHECK(got[0].at(0) == doctest::Approx(1).epsilon(0.02));
     CHECK(std::fabs(got[1].at(0)) < 0.02);
   }

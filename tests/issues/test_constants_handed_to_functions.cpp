@@ -8,6 +8,7 @@
 #include "keel/graph/runtime/session.h"
 
 #include "support/error_of.h"
+#include "support/imported_models.h"
 #include "unit/ops/graphdef/op_runs_for_tests.h"
 
 namespace keel {
@@ -26,20 +27,15 @@ const std::string kSums = R"(
 
 std::string library(const std::string& functions) { return "library {" + functions + "}"; }
 
-graphdef::ImportedModel imported(const std::string& text) {
-  return graphdef::import_graph(
-      graphdef::parse_graph_def(text, "g.pbtxt", graphdef::FileKind::kGraph), {.outputs = {"y"}});
-}
-
 }  // namespace
 
 TEST_SUITE_BEGIN("graphdef");
 
 TEST_CASE("a constant that is handed to a function is one in it") {
-  const auto model =
-      imported(placeholder_text("x", f32, {2, 3}) + const_text("axis", ints({1})) +
-               node_text("y", "PartitionedCall", {"x", "axis"}, {{"f", "func { name: 'outer' }"}}) +
-               library(kSums + R"(
+  const auto model = imported_graph_def(
+      placeholder_text("x", f32, {2, 3}) + const_text("axis", ints({1})) +
+      node_text("y", "PartitionedCall", {"x", "axis"}, {{"f", "func { name: 'outer' }"}}) +
+      library(kSums + R"(
     function { signature { name: "outer" input_arg { name: "a" } input_arg { name: "axis" } output_arg { name: "r" } }
       node_def { name: "c" op: "PartitionedCall" input: "a" input: "axis" attr { key: "f" value { func { name: "f" } } } }
       ret { key: "r" value: "c:output:0" } })"));
@@ -81,7 +77,7 @@ TEST_CASE("a branch that is handed another constant gives another shape") {
         name, "StatelessIf", {"p", "x", axis},
         {{"then_branch", "func { name: 'f' }"}, {"else_branch", "func { name: 'g' }"}});
   };
-  const auto model = imported(
+  const auto model = imported_graph_def(
       placeholder_text("x", f32, {2, 3}) + placeholder_text("p", boolean, {}) +
       const_text("rows", ints({0})) + const_text("columns", ints({1})) + branch("of_rows", "rows") +
       branch("of_columns", "columns") + const_text("zero", number(0)) +
@@ -111,10 +107,10 @@ TEST_CASE("a constant that a loop hands on unchanged is one in its body") {
                 {{"cond", "func { name: 'small' }"}, {"body", "func { name: 'next' }"}});
   const std::string given = placeholder_text("x", f32, {2, 3}) + const_text("zero", number(0)) +
                             const_text("axis", ints({0})) + const_text("shape", ints({2, 3}));
-  const auto model =
-      imported(given + loop + node_text("y", "Identity", {"loop:1"}) + library(functions));
-  const auto handed =
-      imported(given + loop + node_text("y", "Identity", {"loop:3"}) + library(functions));
+  const auto model = imported_graph_def(given + loop + node_text("y", "Identity", {"loop:1"}) +
+                                        library(functions));
+  const auto handed = imported_graph_def(given + loop + node_text("y", "Identity", {"loop:3"}) +
+                                         library(functions));
   for (const std::string& backend : backend_names()) {
     CAPTURE(backend);
     Session session(*model.graph, device(backend));
@@ -136,11 +132,11 @@ TEST_CASE("a loop whose body changes nothing ends where its condition is false a
       ret { key: "r" value: "no:output:0" } }
     function { signature { name: "same" input_arg { name: "v" } output_arg { name: "r" } }
       ret { key: "r" value: "v" } })";
-  const auto model =
-      imported(placeholder_text("x", f32, {2}) +
-               node_text("y", "StatelessWhile", {"x"},
-                         {{"cond", "func { name: 'never' }"}, {"body", "func { name: 'same' }"}}) +
-               library(functions));
+  const auto model = imported_graph_def(
+      placeholder_text("x", f32, {2}) +
+      node_text("y", "StatelessWhile", {"x"},
+                {{"cond", "func { name: 'never' }"}, {"body", "func { name: 'same' }"}}) +
+      library(functions));
   Session session(*model.graph, device("ref"));
   check(session.run({model.output("y")}, {{model.input("x"), row({4, 9})}})[0], {2}, {4, 9});
 }
@@ -156,10 +152,11 @@ TEST_CASE("what a loop changes is no constant in it") {
       node_def { name: "s" op: "Sum" input: "v" input: "i" attr { key: "keep_dims" value { b: true } } }
       ret { key: "o" value: "j:z:0" } ret { key: "p" value: "s:output:0" } })";
   const std::string refused = error_of([&] {
-    imported(placeholder_text("x", f32, {1, 1}) + const_text("zero", number(0)) +
-             node_text("loop", "StatelessWhile", {"zero", "x"},
-                       {{"cond", "func { name: 'small' }"}, {"body", "func { name: 'next' }"}}) +
-             node_text("y", "Identity", {"loop:1"}) + library(functions));
+    imported_graph_def(
+        placeholder_text("x", f32, {1, 1}) + const_text("zero", number(0)) +
+        node_text("loop", "StatelessWhile", {"zero", "x"},
+                  {{"cond", "func { name: 'small' }"}, {"body", "func { name: 'next' }"}}) +
+        node_text("y", "Identity", {"loop:1"}) + library(functions));
   });
   CHECK(contains(refused, "not known before the run"));
 }

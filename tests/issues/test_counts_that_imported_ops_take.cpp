@@ -9,13 +9,12 @@
 
 #include <doctest/doctest.h>
 
+#include "support/built_in_backends.h"
 #include "support/error_of.h"
 #include "support/onnx_op.h"
 
 namespace keel_test {
 namespace {
-
-const std::vector<std::string> kBackends = {"ref", "cpu", "npu"};
 
 OnnxOp smallest(const keel::Tensor& x, int64_t k, const std::vector<int64_t>& declared) {
   return {.op = "TopK",
@@ -58,7 +57,7 @@ TEST_CASE("TopK of the smallest refuses more than there are") {
   // Where only a run knows the size it is told then.
   CHECK(contains(error_of([&] { smallest(x, -1, {2, -1}).import(); }), "its k is -1"));
   CHECK(elements_of(smallest(x, 2, {2, -1}).run()) == std::vector<double>{1, 2, 5, 6});
-  for (const std::string& backend : kBackends) {
+  for (const std::string& backend : kBuiltInBackends) {
     const std::string error = error_of([&] { smallest(x, 5, {2, -1}).run(backend); });
     CHECK_MESSAGE(contains(error, "TopK: k 5, for 5 or more along axis 1: expected size 5"), error);
   }
@@ -68,7 +67,7 @@ TEST_CASE("Gather takes constants from the end of an axis whose size only a run 
   // Element [b, t, c] of [2, 3, 2] is 6 b + 2 t + c.
   const keel::Shape shape{2, 3, 2};
   using Row = std::vector<double>;
-  for (const std::string& backend : kBackends) {
+  for (const std::string& backend : kBuiltInBackends) {
     CAPTURE(backend);
     const auto taken = [&](const keel::Tensor& indices) {
       return gather_along_open(shape, indices).run(backend);
@@ -87,7 +86,7 @@ TEST_CASE("Gather takes constants from the end of an axis whose size only a run 
 }
 
 TEST_CASE("Gather from the end of an axis that is too short names the index") {
-  for (const std::string& backend : kBackends) {
+  for (const std::string& backend : kBuiltInBackends) {
     CAPTURE(backend);
     for (const auto& indices : {onnx_int64({}, {-3}), onnx_int64({3}, {0, -1, -3})}) {
       const std::string error = error_of([&] {
@@ -122,7 +121,7 @@ TEST_CASE("Scan refuses inputs of different lengths") {
                                       " elements of its input 0 and " +
                                       std::to_string(b.num_elements()) + " of its input 1"),
                   early);
-    for (const std::string& backend : kBackends) {
+    for (const std::string& backend : kBuiltInBackends) {
       const std::string late = error_of([&] { sums(a, b, {-1}).run(backend); });
       CHECK_MESSAGE(
           contains(late, "Scan: input 1: expected size " + std::to_string(a.num_elements())), late);

@@ -23,21 +23,22 @@ Tensor noise(DType dtype, const Shape& shape, uint32_t seed) {
   return t;
 }
 
-struct Case {
+struct ProductCase {
   DType dtype;
   int64_t batch, m, k, n;
   MatmulAttributes options;
 };
 
-Shape left_of(const Case& c) {
+Shape left_of(const ProductCase& c) {
   return c.options.transpose_a ? Shape{c.batch, c.k, c.m} : Shape{c.batch, c.m, c.k};
 }
-Shape right_of(const Case& c) {
+Shape right_of(const ProductCase& c) {
   return c.options.transpose_b ? Shape{c.batch, c.n, c.k} : Shape{c.batch, c.k, c.n};
 }
 
 // The product and something element-wise behind it.
-std::vector<Tensor> run(const Case& c, const Tensor& left, const Tensor& right, bool fuse) {
+std::vector<Tensor> run_product(const ProductCase& c, const Tensor& left, const Tensor& right,
+                                bool fuse) {
   Graph g;
   const Value a = g.input("a", c.dtype, left.shape()), b = g.input("b", c.dtype, right.shape());
   const Value y = matmul(a, b, c.options) * 3.0;
@@ -46,7 +47,7 @@ std::vector<Tensor> run(const Case& c, const Tensor& left, const Tensor& right, 
 }
 
 // Element 0 lies `shift` elements behind an aligned address: everything is a slice of one state.
-Tensor run_shifted(const Case& c, const Tensor& left, const Tensor& right, int64_t shift) {
+Tensor run_shifted(const ProductCase& c, const Tensor& left, const Tensor& right, int64_t shift) {
   Graph g;
   const int64_t a_size = left.num_elements(), b_size = right.num_elements();
   const Value all = g.input("all", c.dtype, {shift + a_size + b_size});
@@ -69,26 +70,26 @@ Tensor matrix(const Tensor& batch, int64_t index) {
   return one;
 }
 
-std::string text(const Case& c) {
+std::string text(const ProductCase& c) {
   return std::string(name_of(c.dtype)) + " " + to_string(left_of(c)) + " x " +
          to_string(right_of(c)) + (c.options.transpose_a ? " ta" : "") +
          (c.options.transpose_b ? " tb" : "") + (c.options.wide ? " wide" : "");
 }
 
-void check(const Case& c, const Tensor& left, const Tensor& right) {
+void check_aligned(const ProductCase& c, const Tensor& left, const Tensor& right) {
   CAPTURE(text(c));
-  const Tensor fused = run(c, left, right, true)[0];
-  CHECK(bit_equal(fused, run(c, left, right, false)[0]));
+  const Tensor fused = run_product(c, left, right, true)[0];
+  CHECK(bit_equal(fused, run_product(c, left, right, false)[0]));
   CHECK(bit_equal(fused, run_shifted(c, left, right, 1)));
   for (int64_t i = 0; i < c.batch; ++i) {
     CAPTURE(i);
-    const Tensor alone = run(c, matrix(left, i), matrix(right, i), false)[0];
+    const Tensor alone = run_product(c, matrix(left, i), matrix(right, i), false)[0];
     CHECK(bit_equal(alone, matrix(fused, i)));
   }
 }
 
-void check(const Case& c) {
-  check(c, noise(c.dtype, left_of(c), 1), noise(c.dtype, right_of(c), 2));
+void check_aligned(const ProductCase& c) {
+  check_aligned(c, noise(c.dtype, left_of(c), 1), noise(c.dtype, right_of(c), 2));
 }
 
 }  // namespace
@@ -98,23 +99,23 @@ TEST_SUITE_BEGIN("issues");
 TEST_CASE("bits of a product on cpu do not depend on where it lies") {
   // They are on both sides of where Eigen, which multiplies f64, would compute element by element,
   // of vectors and of one panel.
-  const std::vector<Case> shapes = {
+  const std::vector<ProductCase> shapes = {
       {f32, 3, 1, 2, 3, {}},    {f32, 3, 3, 5, 7, {}},    {f32, 2, 2, 7, 5, {}},
       {f32, 3, 1, 17, 1, {}},   {f32, 3, 1, 18, 1, {}},   {f32, 2, 3, 13, 3, {}},
       {f32, 2, 3, 14, 3, {}},   {f32, 3, 1, 33, 5, {}},   {f32, 3, 5, 33, 1, {}},
       {f32, 2, 1, 1500, 3, {}}, {f32, 2, 7, 1500, 1, {}}, {f32, 2, 1, 1500, 1, {}},
       {f32, 2, 9, 11, 21, {}},  {f32, 2, 17, 1, 17, {}},  {f32, 1, 1, 3, 17, {}}};
-  for (const Case& shape : shapes) {
+  for (const ProductCase& shape : shapes) {
     for (const DType dtype : {f32, f64, f16, bf16}) {
       for (const bool ta : {false, true}) {
         for (const bool tb : {false, true}) {
-          Case c = shape;
+          ProductCase c = shape;
           c.dtype = dtype;
           c.options = {.transpose_a = ta, .transpose_b = tb};
-          check(c);
+          check_aligned(c);
           if (size_of(dtype) != 2) continue;
           c.options.wide = true;
-          check(c);
+          check_aligned(c);
         }
       }
     }
@@ -131,10 +132,10 @@ TEST_CASE("bits of no small product on cpu depend on where it lies") {
       for (const int64_t k : {1, 2, 3, 4, 5, 7, 8, 11, 13}) {
         if (m + n + k >= 20) continue;
         for (const bool ta : {false, true}) {
-          const Case c{f64, 3, m, k, n, {.transpose_a = ta}};
-          check({f32, 3, m, k, n, c.options});
-          check(c);
-          check(c, Tensor::full(f64, left_of(c), 0), Tensor::full(f64, right_of(c), -1));
+          const ProductCase c{f64, 3, m, k, n, {.transpose_a = ta}};
+          check_aligned({f32, 3, m, k, n, c.options});
+          check_aligned(c);
+          check_aligned(c, Tensor::full(f64, left_of(c), 0), Tensor::full(f64, right_of(c), -1));
         }
         ++products;
       }

@@ -13,6 +13,7 @@
 
 #include "support/error_of.h"
 #include "support/numbers.h"
+#include "support/read_dataset.h"
 
 TEST_SUITE_BEGIN("data");
 
@@ -20,15 +21,10 @@ namespace {
 
 using namespace keel;
 using keel_test::contains;
+using keel_test::cursor_behind;
 using keel_test::error_of;
 using keel_test::numbers;
 using Numbers = std::vector<int64_t>;
-
-Cursor cursor_behind(const Dataset& dataset, int elements) {
-  DatasetIterator iterator(dataset);
-  for (int i = 0; i < elements; ++i) REQUIRE(iterator.next());
-  return iterator.cursor();
-}
 
 Numbers rest_behind(const Dataset& dataset, const Cursor& cursor) {
   DatasetIterator iterator(dataset);
@@ -40,7 +36,7 @@ Numbers rest_behind(const Dataset& dataset, const Cursor& cursor) {
   return rest;
 }
 
-std::string refusal(const Dataset& dataset, const Cursor& cursor) {
+std::string cursor_refusal(const Dataset& dataset, const Cursor& cursor) {
   return error_of([&] { DatasetIterator(dataset).restore(cursor); });
 }
 
@@ -55,12 +51,12 @@ TEST_CASE("a buffered shuffle refuses cursors of other buffers and of whole shuf
   const Dataset items = numbers(20);
   const Dataset shuffled = items.shuffle_buffered(10, 7);
   const Cursor cursor = cursor_behind(shuffled, 10);
-  CHECK(contains(refusal(items.shuffle_buffered(3, 7), cursor), "as this dataset shuffles"));
-  CHECK(contains(refusal(items.shuffle(7), cursor), "as this dataset shuffles"));
-  CHECK(contains(refusal(shuffled, cursor_behind(items.shuffle(7), 10)), "shuffles"));
-  CHECK(contains(refusal(items, cursor), "shuffles"));
-  CHECK(contains(refusal(items.shuffle(1).shuffle_buffered(3, 7),
-                         cursor_behind(items.shuffle(1).shuffle_buffered(10, 7), 10)),
+  CHECK(contains(cursor_refusal(items.shuffle_buffered(3, 7), cursor), "as this dataset shuffles"));
+  CHECK(contains(cursor_refusal(items.shuffle(7), cursor), "as this dataset shuffles"));
+  CHECK(contains(cursor_refusal(shuffled, cursor_behind(items.shuffle(7), 10)), "shuffles"));
+  CHECK(contains(cursor_refusal(items, cursor), "shuffles"));
+  CHECK(contains(cursor_refusal(items.shuffle(1).shuffle_buffered(3, 7),
+                                cursor_behind(items.shuffle(1).shuffle_buffered(10, 7), 10)),
                  "shuffles"));
   CHECK(rest_behind(shuffled, cursor).size() == 10);
   CHECK(rest_behind(items.shuffle_buffered(10, 7).batch(5), cursor).size() == 10);
@@ -71,7 +67,7 @@ TEST_CASE("an interleaving refuses cursors of other blocks") {
     return Dataset::interleave({numbers(6), numbers(6)}, block);
   };
   const Cursor cursor = cursor_behind(interleaved(1), 4);
-  CHECK(contains(refusal(interleaved(3), cursor), "interleaves"));
+  CHECK(contains(cursor_refusal(interleaved(3), cursor), "interleaves"));
   CHECK(rest_behind(interleaved(1), cursor) == Numbers{2, 2, 3, 3, 4, 4, 5, 5});
   CHECK(rest_behind(interleaved(3), cursor_behind(interleaved(3), 4)) ==
         Numbers{1, 2, 3, 4, 5, 3, 4, 5});
@@ -121,8 +117,9 @@ TEST_CASE("a cursor at the end of a padded pass is taken where the number of ite
     CHECK(whole_pass_behind(rows(batched(1)), end) == 10);
     CHECK(whole_pass_behind(rows(batched_before(2)), end) == 5);
     CHECK(whole_pass_behind(numbers(10).batch(2, Tail::kPad).repeat(2), end) == 5);
-    CHECK(contains(refusal(numbers(10).batch(2).repeat(2), end), "position: expected at most 10"));
-    CHECK(contains(refusal(rows(of_unknown_size(10).cache(host).batch(2).repeat(2)), end),
+    CHECK(contains(cursor_refusal(numbers(10).batch(2).repeat(2), end),
+                   "position: expected at most 10"));
+    CHECK(contains(cursor_refusal(rows(of_unknown_size(10).cache(host).batch(2).repeat(2)), end),
                    "position: expected at most 10"));
   }
 }
@@ -141,9 +138,9 @@ TEST_CASE("zipped padded batches of unknown size take another batch size at thei
 TEST_CASE("a place within the epoch behind the last one is refused") {
   for (const Dataset& items : {numbers(6), of_unknown_size(6)}) {
     const Dataset twice = items.repeat(2);
-    CHECK(contains(refusal(twice, {.epoch = 2, .position = 3, .key = 0}),
+    CHECK(contains(cursor_refusal(twice, {.epoch = 2, .position = 3, .key = 0}),
                    "position: expected 0 behind the last of 2 epochs, got 3"));
-    CHECK(contains(refusal(twice, {.epoch = 2, .position = 6, .key = 0}), "got 6"));
+    CHECK(contains(cursor_refusal(twice, {.epoch = 2, .position = 6, .key = 0}), "got 6"));
     CHECK(rest_behind(twice, {.epoch = 2, .position = 0, .key = 0}).empty());
     CHECK(rest_behind(twice, {.epoch = 1, .position = 3, .key = 0}) == Numbers{3, 4, 5});
   }

@@ -20,10 +20,11 @@
 namespace keel {
 namespace {
 
-using Reader = std::function<void(const std::string& text)>;
+using TextReader = std::function<void(const std::string& text)>;
 
 // Returns how many damaged texts were read all the same.
-int64_t read_all_the_same(const Reader& read, const std::string& text, const std::string& name) {
+int64_t read_all_the_same(const TextReader& read, const std::string& text,
+                          const std::string& name) {
   try {
     read(text);
     return 1;
@@ -37,7 +38,7 @@ int64_t read_all_the_same(const Reader& read, const std::string& text, const std
 
 // `step`: between the places that are tried in a long text.
 void check_damage(const std::string& good, const std::string& name, size_t step,
-                  const Reader& read) {
+                  const TextReader& read) {
   CAPTURE(name);
   REQUIRE(read_all_the_same(read, good, name) == 1);
   int64_t refused = 0;

@@ -42,7 +42,7 @@ struct Model {
   Value loss, level, total;
 };
 
-std::shared_ptr<testing::NumberFeeder> rows(const Device& on) {
+std::shared_ptr<testing::NumberFeeder> repeated_row(const Device& on) {
   auto feeder = std::make_shared<testing::NumberFeeder>(
       on, ElementSpec{{{"x", {f32, {4}}}}}, [](int64_t, const std::vector<void*>& fields) {
         const std::vector<float> x = {1, 3, 5, 7};
@@ -60,7 +60,7 @@ std::vector<std::string> files_of(const std::string& folder, const char* backend
   Session session(m.graph, device(backend));
   Trainer trainer(session, {.update = Update{{{m.w, m.w + m.total}}},
                             .fetches = {m.total},
-                            .source = rows(session.device())});
+                            .source = repeated_row(session.device())});
   const TrainReport report =
       trainer.fit({.steps = 1, .dump = {.enable_dump = true, .path = folder, .layers = layers}});
   std::vector<std::string> files;

@@ -14,26 +14,26 @@ TEST_SUITE_BEGIN("loop");
 namespace {
 
 using namespace keel;
-using Row = std::span<const double>;
+using StepRow = std::span<const double>;
 
-int calls = 0;
-LoopControl stop_at_two(int64_t step, Row) {
-  ++calls;
+int hook_calls = 0;
+LoopControl stop_at_two(int64_t step, StepRow) {
+  ++hook_calls;
   return step == 2 ? LoopControl::kStop : LoopControl::kContinue;
 }
 
 }  // namespace
 
 TEST_CASE("an empty function or a null pointer as a hook is no hook") {
-  CHECK(!StepHook(std::function<void(int64_t, Row)>()));
-  CHECK(!StepHook(std::function<LoopControl(int64_t, Row, uint32_t)>()));
-  CHECK(!StepHook(static_cast<void (*)(int64_t, Row)>(nullptr)));
-  CHECK(!StepHook(static_cast<void (*)(int64_t, Row, uint32_t)>(nullptr)));
+  CHECK(!StepHook(std::function<void(int64_t, StepRow)>()));
+  CHECK(!StepHook(std::function<LoopControl(int64_t, StepRow, uint32_t)>()));
+  CHECK(!StepHook(static_cast<void (*)(int64_t, StepRow)>(nullptr)));
+  CHECK(!StepHook(static_cast<void (*)(int64_t, StepRow, uint32_t)>(nullptr)));
   CHECK(!TrainHook(std::function<void(int64_t)>()));
   CHECK(!TrainHook(static_cast<void (*)(int64_t)>(nullptr)));
   CHECK(TrainHook(std::function<void(int64_t)>())(1) == LoopControl::kContinue);
   CHECK(StepHook(stop_at_two));
-  CHECK(StepHook(std::function<LoopControl(int64_t, Row)>(stop_at_two)));
+  CHECK(StepHook(std::function<LoopControl(int64_t, StepRow)>(stop_at_two)));
   CHECK(TrainHook([](int64_t) {}));
 
   Graph graph;
@@ -41,12 +41,12 @@ TEST_CASE("an empty function or a null pointer as a hook is no hook") {
   const Value next = w + 1.0f;
   Session session(graph, device("ref"));
   Loop loop = session.sink({.update = {{{w, next}}}, .fetches = {next}});
-  CHECK(loop.run(3, {.on_step = std::function<void(int64_t, Row)>()}).steps == 3);
-  LoopControl (*none)(int64_t, Row) = nullptr;
+  CHECK(loop.run(3, {.on_step = std::function<void(int64_t, StepRow)>()}).steps == 3);
+  LoopControl (*none)(int64_t, StepRow) = nullptr;
   CHECK(loop.run(3, {.on_step = none}).steps == 3);
   session.write(graph.step(), Tensor::scalar<int64_t>(0));
   CHECK(loop.run(3, {.on_step = stop_at_two}).stopped);
-  CHECK(calls == 2);
+  CHECK(hook_calls == 2);
 }
 
 TEST_SUITE_END();

@@ -23,8 +23,8 @@ using keel_test::TempFolder;
 using nlohmann::json;
 using Steps = std::vector<int64_t>;
 
-struct Training {
-  explicit Training(const char* name = "total")
+struct SummarisedTraining {
+  explicit SummarisedTraining(const char* name = "total")
       : total(named(model.total * 1.0f, name)),
         session(model.graph, device("ref")),
         trainer(session, {.update = model.update,
@@ -49,7 +49,7 @@ std::string text_of(const std::string& path) {
 }
 
 // The steps of its rows. A table has a head; an array is one as a whole.
-Steps steps_in(const std::string& path) {
+Steps summarised_steps(const std::string& path) {
   Steps steps;
   if (path.ends_with(".json")) {
     for (const json& row : json::parse(text_of(path))) steps.push_back(row.at("step"));
@@ -72,32 +72,32 @@ TEST_CASE("a summary ends where its training does though no row is added") {
     CAPTURE(name);
     const TempFolder folder;
     const std::string path = folder.file(name), saved = folder.file("states");
-    Training t;
+    SummarisedTraining t;
     t.fit(12, path);
     t.trainer.save(saved);
     const std::string until_12 = text_of(path);
     t.fit(13, path);
-    CHECK(steps_in(path) == Steps{10, 20});
+    CHECK(summarised_steps(path) == Steps{10, 20});
 
-    Training resumed;
+    SummarisedTraining resumed;
     resumed.trainer.resume(saved);
     resumed.fit(5, path);
     CHECK(text_of(path) == until_12);
     resumed.fit(5, path);
-    CHECK(steps_in(path) == Steps{10, 20});
+    CHECK(summarised_steps(path) == Steps{10, 20});
 
     // The rows are another training's.
-    Training fresh;
+    SummarisedTraining fresh;
     fresh.fit(5, path);
-    CHECK(steps_in(path).empty());
+    CHECK(summarised_steps(path).empty());
     fresh.fit(0, path);
-    CHECK(steps_in(path).empty());
+    CHECK(summarised_steps(path).empty());
     fresh.fit(5, path);
-    CHECK(steps_in(path) == Steps{10});
-    Training again;
+    CHECK(summarised_steps(path) == Steps{10});
+    SummarisedTraining again;
     again.fit(2, path);
     again.fit(28, path);
-    CHECK(steps_in(path) == Steps{10, 20, 30});
+    CHECK(summarised_steps(path) == Steps{10, 20, 30});
   }
 }
 
@@ -105,11 +105,11 @@ TEST_CASE("a new summary without rows is a whole file") {
   for (const char* name : kNames) {
     CAPTURE(name);
     const TempFolder folder;
-    Training t;
+    SummarisedTraining t;
     t.fit(5, folder.file(name));
-    CHECK(steps_in(folder.file(name)).empty());
+    CHECK(summarised_steps(folder.file(name)).empty());
     t.fit(5, folder.file(name));
-    CHECK(steps_in(folder.file(name)) == Steps{10});
+    CHECK(summarised_steps(folder.file(name)) == Steps{10});
   }
 }
 
@@ -118,9 +118,9 @@ TEST_CASE("a training that fails before its first row leaves the summary alone")
     CAPTURE(name);
     const TempFolder folder;
     const std::string path = folder.file(name);
-    Training().fit(25, path);
+    SummarisedTraining().fit(25, path);
     const std::string before = text_of(path);
-    Training t;
+    SummarisedTraining t;
     TrainOptions options{
         .steps = 9,
         .hooks = {SummaryHook{.path = path, .every_n_steps = 10}, StopAtStepHook{.last_step = 7}}};
@@ -129,7 +129,7 @@ TEST_CASE("a training that fails before its first row leaves the summary alone")
     };
     CHECK(contains(error_of([&] { t.trainer.fit(options); }), "the paper is out"));
     CHECK(text_of(path) == before);
-    CHECK(steps_in(path) == Steps{10, 20});
+    CHECK(summarised_steps(path) == Steps{10, 20});
   }
 }
 
@@ -138,7 +138,7 @@ TEST_CASE("a number called step has a name of its own beside the steps") {
     CAPTURE(name);
     const TempFolder folder;
     const std::string path = folder.file(name);
-    Training t("step");
+    SummarisedTraining t("step");
     t.fit(2, path, 1);
     t.fit(1, path, 1);  // which is the same summary
     // Halves of 8 and 16 and what steps 0, 1 and 2 bring: 4 + 9, 3 + 5.5, 3.5 + 3.75.

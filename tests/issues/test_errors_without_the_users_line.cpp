@@ -21,7 +21,7 @@ using keel_test::contains;
 using keel_test::error_of;
 
 // This line, as errors name it.
-std::string at_line(int line) {
+std::string user_line(int line) {
   return "test_errors_without_the_users_line.cpp:" + std::to_string(line) + ")";
 }
 
@@ -33,29 +33,29 @@ TEST_CASE("an element out of range is an error with the line that asks for it") 
   Tensor t = Tensor::of<float>({2}, {1, 2});
   const std::string read = error_of([&] { t.at(2); });
   CHECK(contains(read, "tensor: index: expected 0 to 1"));
-  CHECK_MESSAGE(contains(read, at_line(__LINE__ - 2)), read);
+  CHECK_MESSAGE(contains(read, user_line(__LINE__ - 2)), read);
   const std::string written = error_of([&] { t.set(-1, 0); });
-  CHECK_MESSAGE(contains(written, at_line(__LINE__ - 1)), written);
+  CHECK_MESSAGE(contains(written, user_line(__LINE__ - 1)), written);
 }
 
 TEST_CASE("a shape with a dimension below -1 or too many is an error with its line") {
   const std::string below = error_of([] { Shape({-2}); });
-  CHECK_MESSAGE(contains(below, at_line(__LINE__ - 1)), below);
+  CHECK_MESSAGE(contains(below, user_line(__LINE__ - 1)), below);
   const std::string many = error_of([] { Shape({1, 1, 1, 1, 1, 1, 1, 1, 1}); });
-  CHECK_MESSAGE(contains(many, at_line(__LINE__ - 1)), many);
+  CHECK_MESSAGE(contains(many, user_line(__LINE__ - 1)), many);
   const auto takes = [](const Shape& shape) { return shape.rank(); };
   const std::string implicit = error_of([&] { takes({3, -7}); });
-  CHECK_MESSAGE(contains(implicit, at_line(__LINE__ - 1)), implicit);
+  CHECK_MESSAGE(contains(implicit, user_line(__LINE__ - 1)), implicit);
 }
 
 TEST_CASE("a queue that cannot be made is an error with the line that wrote its options") {
   const ElementSpec element{{{"x", {f32, {4}}}}};
   const Device on = device("cpu");
   const std::string depth = error_of([&] { DeviceQueue(on, element, {.depth = -1}); });
-  CHECK_MESSAGE(contains(depth, at_line(__LINE__ - 1)), depth);
+  CHECK_MESSAGE(contains(depth, user_line(__LINE__ - 1)), depth);
   const std::string shared = error_of(
       [&] { std::make_shared<DeviceQueue>(on, element, DeviceQueueOptions{.depth = -1}); });
-  CHECK_MESSAGE(contains(shared, at_line(__LINE__ - 1)), shared);
+  CHECK_MESSAGE(contains(shared, user_line(__LINE__ - 1)), shared);
   // Neither the queue's own line nor that of the standard library, which std::make_shared would
   // give.
   const ElementSpec open{{{"x", {f32, {-1}}}}};
@@ -65,7 +65,7 @@ TEST_CASE("a queue that cannot be made is an error with the line that wrote its 
 
 TEST_CASE("a plugin that cannot be loaded is an error with the line that asks for it") {
   const std::string error = error_of([] { load_backend_plugin("/nowhere/plugin.so"); });
-  CHECK_MESSAGE(contains(error, at_line(__LINE__ - 1)), error);
+  CHECK_MESSAGE(contains(error, user_line(__LINE__ - 1)), error);
 }
 
 TEST_CASE("options and hooks of a training that fail are errors with the line of the fit") {
@@ -81,7 +81,7 @@ TEST_CASE("options and hooks of a training that fail are errors with the line of
   const auto fails = [&](const TrainOptions& options) {
     return error_of([&] { trainer.fit(options); });
   };
-  const std::string line = at_line(__LINE__ - 2);
+  const std::string line = user_line(__LINE__ - 2);
   const std::string none = fails({.steps = 1, .loop_size = 0});
   CHECK_MESSAGE(contains(none, line), none);
   const std::string ending = fails({.steps = 1, .hooks = {SummaryHook{.path = "summary.txt"}}});

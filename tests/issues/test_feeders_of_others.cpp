@@ -75,7 +75,9 @@ struct Padded {
   Session session;
 };
 
-std::string at_line(int line) { return "test_feeders_of_others.cpp:" + std::to_string(line) + ")"; }
+std::string feeder_line(int line) {
+  return "test_feeders_of_others.cpp:" + std::to_string(line) + ")";
+}
 
 }  // namespace
 
@@ -97,7 +99,7 @@ TEST_CASE("a training whose feeder an evaluator opens is refused and goes on whe
       const auto measure = [&] { return error_of([&] { evaluator.means(); }).empty() ? 1.0 : 0.0; };
       options.validation = ValidationOptions{.measure = measure, .every_n_steps = 4};
       const std::string error = error_of([&] { trainer.fit(options); });
-      CHECK_MESSAGE(contains(error, at_line(__LINE__ - 1)), error);
+      CHECK_MESSAGE(contains(error, feeder_line(__LINE__ - 1)), error);
       CHECK_MESSAGE(contains(error, "fit: source: "), error);
       CHECK_MESSAGE(contains(error, "opened"), error);
       CHECK(m.taken == std::vector<double>{0, 1, 2, 3});

@@ -38,8 +38,8 @@ using npu_profile_test::Folder;
 using npu_profile_test::Table;
 
 // A training of two layers with dropout between them, whose keys are folded on the device.
-struct Dropped {
-  Dropped() {
+struct DropoutTraining {
+  DropoutTraining() {
     const Value x = graph.input("x", f32, {64, 256});
     const Value label = graph.input("label", u8, {64});
     const Value hidden = dropout(relu(dense(x, 512, {.name = "hidden"})), 0.5);
@@ -71,7 +71,7 @@ double end_of(const Table& tasks, size_t row) {
 TEST_SUITE_BEGIN("issues");
 
 TEST_CASE("no cell of a profile is negative") {
-  const Dropped training;
+  const DropoutTraining training;
   const Folder folder("profile_negative");
   ProfileOptions options{.directory = folder.path()};
   options.profiling.aicpu = options.profiling.runtime_api = true;
@@ -93,7 +93,7 @@ TEST_CASE("no cell of a profile is negative") {
 }
 
 TEST_CASE("the backward pass ends where the last task with gradients does") {
-  const Dropped training;
+  const DropoutTraining training;
   const Folder folder("profile_backward");
   write_profile(training.loop->program(), {.directory = folder.path()});
   const Table steps(folder.read("step_trace.csv")), tasks(folder.read("op_summary.csv"));

@@ -26,7 +26,8 @@ std::string error_in(const std::string& bytes) {
   return error_of([&] { onnx::import_model(onnx::parse_model(bytes, "m.onnx"), {}); });
 }
 
-void check_refused(const std::string& bytes, const std::string& place, const std::string& reason) {
+void check_bytes_refused(const std::string& bytes, const std::string& place,
+                         const std::string& reason) {
   const std::string error = error_in(bytes);
   CHECK_MESSAGE(contains(error, "m.onnx: " + place), error);
   CHECK_MESSAGE(contains(error, reason), error);
@@ -39,7 +40,7 @@ TEST_SUITE_BEGIN("issues");
 TEST_CASE("two initializers of one name are refused") {
   const std::string one = onnx_floats("w", {2}, {3, 4}), two = onnx_floats("w", {2}, {5, 6});
   CHECK(error_in(onnx_model(product({one}))).empty());
-  check_refused(onnx_model(product({one, two})), "graph", "two of its initializers are 'w'");
+  check_bytes_refused(onnx_model(product({one, two})), "graph", "two of its initializers are 'w'");
 }
 
 TEST_CASE("two versions of one op set are refused") {
@@ -48,8 +49,8 @@ TEST_CASE("two versions of one op set are refused") {
     return bytes_field(8, bytes_field(1, domain) + number_field(2, version));
   };
   CHECK(error_in(model + opset("", 17) + opset("ai.onnx.ml", 2)).empty());
-  check_refused(model + opset("", 9), "opset_import", "versions 17 and 9");
-  check_refused(model + opset("ai.onnx", 9), "opset_import", "versions 17 and 9");
+  check_bytes_refused(model + opset("", 9), "opset_import", "versions 17 and 9");
+  check_bytes_refused(model + opset("ai.onnx", 9), "opset_import", "versions 17 and 9");
 }
 
 TEST_CASE("two attributes of one name are refused") {
@@ -60,7 +61,7 @@ TEST_CASE("two attributes of one name are refused") {
   };
   const std::string first = onnx_float("alpha", 0.1f), second = onnx_float("alpha", 0.9f);
   CHECK(error_in(leaky({first})).empty());
-  check_refused(leaky({first, second}), "graph.node[0]", "two of its attributes are 'alpha'");
+  check_bytes_refused(leaky({first, second}), "graph.node[0]", "two of its attributes are 'alpha'");
 }
 
 TEST_CASE("a tensor with its data in two places is refused") {
@@ -70,8 +71,8 @@ TEST_CASE("a tensor with its data in two places is refused") {
   CHECK(error_in(onnx_model(product({onnx_tensor("w", 1, {2}, floats)}))).empty());
   const std::string elsewhere = number_field(14, 1);  // data_location: EXTERNAL
   for (const std::string& both : {floats + raw, raw + elsewhere}) {
-    check_refused(onnx_model(product({onnx_tensor("w", 1, {2}, both)})), "graph.initializer[0]",
-                  "two places");
+    check_bytes_refused(onnx_model(product({onnx_tensor("w", 1, {2}, both)})),
+                        "graph.initializer[0]", "two places");
   }
 }
 

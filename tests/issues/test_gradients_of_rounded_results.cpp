@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -11,18 +12,20 @@
 
 #include "keel/keel.h"
 
+#include "support/built_in_backends.h"
+
 namespace keel {
 
 TEST_SUITE_BEGIN("issues");
 
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr const char* kBackends[] = {"ref", "cpu", "npu"};
+constexpr double kInfiniteDouble = std::numeric_limits<double>::infinity();
 
 // The gradient of the sum of y(x).
-std::vector<double> slopes(const char* backend, const Shape& shape, const std::vector<float>& x,
-                           DType dtype, const std::function<Value(const Value&)>& y) {
+std::vector<double> slopes(const std::string& backend, const Shape& shape,
+                           const std::vector<float>& x, DType dtype,
+                           const std::function<Value(const Value&)>& y) {
   Graph g;
   const Value in = g.input("x", dtype, shape);
   const Value slope = gradients(sum(y(in)), {in})[0];
@@ -41,10 +44,10 @@ TEST_CASE("the gradient of logsumexp is each one's share in every dtype") {
     float number;
     double most;
   };
-  for (const char* backend : kBackends) {
+  for (const std::string& backend : keel_test::kBuiltInBackends) {
     for (const Case& c :
          {Case{bf16, 100, 2e-3}, {bf16, 200, 2e-3}, {f16, 1000, 3e-4}, {f32, 1e5f, 1e-6}}) {
-      CAPTURE(std::string(backend));
+      CAPTURE(backend);
       CAPTURE(c.number);
       const auto shares = slopes(backend, {3}, {c.number, c.number, c.number}, c.dtype,
                                  [](const Value& x) { return logsumexp(x); });
@@ -62,8 +65,8 @@ TEST_CASE("the gradient of mod for its divisor has the turns that mod took") {
     }
   }
   const auto count = static_cast<int64_t>(a.size());
-  for (const char* backend : kBackends) {
-    CAPTURE(std::string(backend));
+  for (const std::string& backend : keel_test::kBuiltInBackends) {
+    CAPTURE(backend);
     const auto got = slopes(backend, {count}, b, f32, [&](const Value& x) {
       return mod(x.graph().constant(Tensor::of<float>({count}, a)), x);
     });
@@ -72,9 +75,9 @@ TEST_CASE("the gradient of mod for its divisor has the turns that mod took") {
       wrong += got[i] != -std::floor(static_cast<double>(a[i]) / static_cast<double>(b[i]));
     CHECK(wrong == 0);
     // Beside an infinite divisor a negative number has gone back by one turn.
-    const auto far = slopes(backend, {1}, {static_cast<float>(kInfinity)}, f32, [](const Value& x) {
-      return mod(x.graph().constant(Tensor::scalar(-1.0f)), x);
-    });
+    const auto far =
+        slopes(backend, {1}, {static_cast<float>(kInfiniteDouble)}, f32,
+               [](const Value& x) { return mod(x.graph().constant(Tensor::scalar(-1.0f)), x); });
     CHECK(far[0] == 1);
     // What is taken away here is beyond f32.
     const auto large = slopes(backend, {1}, {-2e38f}, f32, [](const Value& x) {
@@ -95,15 +98,15 @@ TEST_CASE("the gradient of prod is the product of the others where theirs is in 
     std::vector<double> expected;
   };
   for (const Case& c : {Case{{3}, {1e-30f, 2, 1e-20f}, {2e-20, 0, 2e-30}},
-                        {{3}, {1e30f, 1e30f, 1e-30f}, {1, 1, kInfinity}},
+                        {{3}, {1e30f, 1e30f, 1e-30f}, {1, 1, kInfiniteDouble}},
                         {{3}, {0, 3, 5}, {15, 0, 0}},
                         {{3}, {0, 0, 5}, {0, 0, 0}},
-                        {{4}, {1e30f, 1e30f, 2, 0}, {0, 0, 0, kInfinity}},
+                        {{4}, {1e30f, 1e30f, 2, 0}, {0, 0, 0, kInfiniteDouble}},
                         {{1}, {7}, {1}},
                         {{}, {7}, {1}},
                         {{2, 2}, {1e-25f, 1e-25f, 1e20f, 2}, {2e-5, 2e-5, 0, 1e-30}}}) {
-    for (const char* backend : kBackends) {
-      CAPTURE(std::string(backend));
+    for (const std::string& backend : keel_test::kBuiltInBackends) {
+      CAPTURE(backend);
       const auto got = slopes(backend, c.shape, c.x, f32, all);
       REQUIRE(got.size() == c.expected.size());
       for (size_t i = 0; i < got.size(); ++i) {
@@ -116,10 +119,10 @@ TEST_CASE("the gradient of prod is the product of the others where theirs is in 
 }
 
 TEST_CASE("the gradient of gelu has its limits at infinity") {
-  const auto infinite = static_cast<float>(kInfinity);
-  for (const char* backend : kBackends) {
+  const auto infinite = static_cast<float>(kInfiniteDouble);
+  for (const std::string& backend : keel_test::kBuiltInBackends) {
     for (const DType dtype : {f32, f16, bf16, f64}) {
-      if (dtype == f64 && backend == kBackends[2]) continue;  // which it does not compute in
+      if (dtype == f64 && backend == "npu") continue;  // which it does not compute in
       const auto got = slopes(backend, {5}, {-infinite, -2000, 0, 2000, infinite}, dtype,
                               [](const Value& x) { return gelu(x); });
       CHECK(got == std::vector<double>{0, 0, 0.5, 1, 1});

@@ -17,7 +17,7 @@ namespace keel {
 namespace {
 
 // w follows x, and v is another one's.
-struct Followed {
+struct FollowedInput {
   Graph graph;
   Value x = graph.input("x", f32, {-1, 2});
   Value w = graph.state("w", constant({2}, 2));
@@ -41,7 +41,7 @@ TEST_SUITE_BEGIN("loop");
 
 TEST_CASE("steps that a hook runs count as any") {
   const keel_test::TempFolder folder;
-  Followed toy;
+  FollowedInput toy;
   std::vector<int64_t> hooked, measured;
   const auto hook = [&](int64_t step) {
     CHECK(step == toy.session.step());
@@ -69,7 +69,7 @@ TEST_CASE("steps that a hook runs count as any") {
 }
 
 TEST_CASE("a training whose last step a hook runs is judged behind it") {
-  Followed toy;
+  FollowedInput toy;
   int measured = 0;
   const auto hook = [&](int64_t) { toy.session.run(toy.other, Values{}); };
   const TrainReport report =
@@ -83,7 +83,7 @@ TEST_CASE("a training whose last step a hook runs is judged behind it") {
 }
 
 TEST_CASE("what is not finite behind a hook's write is found in the step that read it") {
-  Followed toy;
+  FollowedInput toy;
   const auto spoil = [&](int64_t step) {
     if (step == 10) toy.session.write(toy.w, Tensor::full(f32, {2}, 0));
   };
@@ -97,7 +97,7 @@ TEST_CASE("what is not finite behind a hook's write is found in the step that re
 }
 
 TEST_CASE("a fit of no steps says where the data are") {
-  Followed toy;
+  FollowedInput toy;
   CHECK(toy.trainer.fit({.steps = 3}).cursor.position == 12);  // of 4 rows each
   CHECK(toy.trainer.fit({.steps = 0}).cursor.position == 12);
   const auto worse = [&] { return -static_cast<double>(toy.session.step()); };

@@ -7,14 +7,13 @@
 
 #include <doctest/doctest.h>
 
+#include "support/built_in_backends.h"
 #include "support/error_of.h"
 #include "support/onnx_op.h"
 #include "unit/ops/graphdef/op_runs_for_tests.h"
 
 namespace keel_test {
 namespace {
-
-const std::vector<std::string> kBackends = {"ref", "cpu", "npu"};
 
 // Says whether it is of that index; the reference tells of an "index", where kernels do not.
 bool is_of(const std::string& error, const std::string& index, const std::string& position) {
@@ -31,10 +30,10 @@ OnnxOp op_of(const std::string& op, const Tensor& indices, bool is_held,
 }
 
 // Requires the index to be refused at import where it is a constant, and else in the run, by name.
-void check_refused(OnnxOp op, const std::string& index, const std::string& axis) {
+void check_index_refused(OnnxOp op, const std::string& index, const std::string& axis) {
   CAPTURE(op.op);
   CAPTURE(index);
-  for (const std::string& backend : kBackends) {
+  for (const std::string& backend : kBuiltInBackends) {
     CAPTURE(backend);
     const std::string error = error_of([&] { op.run(backend); });
     INFO(error);
@@ -63,16 +62,17 @@ TEST_SUITE_BEGIN("issues");
 
 TEST_CASE("imported ops that gather refuse an index beyond its own axis") {
   const std::string along = onnx_int("axis", 1);
-  check_refused(op_of("GatherND", onnx_int64({2, 2}, {0, 3, 0, 5}), false), "5", "1");
-  check_refused(op_of("GatherND", onnx_int64({2, 2}, {0, 3, 1, -5}), false), "-5", "1");
-  check_refused(op_of("GatherND", onnx_int64({1, 2}, {3, 0}), false), "3", "0");
-  check_refused(op_of("GatherND", onnx_int64({1, 1}, {-4}), false), "-4", "0");
-  check_refused(
+  check_index_refused(op_of("GatherND", onnx_int64({2, 2}, {0, 3, 0, 5}), false), "5", "1");
+  check_index_refused(op_of("GatherND", onnx_int64({2, 2}, {0, 3, 1, -5}), false), "-5", "1");
+  check_index_refused(op_of("GatherND", onnx_int64({1, 2}, {3, 0}), false), "3", "0");
+  check_index_refused(op_of("GatherND", onnx_int64({1, 1}, {-4}), false), "-4", "0");
+  check_index_refused(
       op_of("GatherND", onnx_int64({3, 1}, {0, 4, 0}), false, {onnx_int("batch_dims", 1)}), "4",
       "1");
-  check_refused(op_of("GatherElements", onnx_int64({3, 1}, {0, 5, 0}), false, {along}), "5", "1");
-  check_refused(op_of("GatherElements", onnx_int64({1, 2}, {0, -4}), false), "-4", "0");
-  check_refused(op_of("Gather", onnx_int64({1}, {-5}), false, {along}), "-5", "1");
+  check_index_refused(op_of("GatherElements", onnx_int64({3, 1}, {0, 5, 0}), false, {along}), "5",
+                      "1");
+  check_index_refused(op_of("GatherElements", onnx_int64({1, 2}, {0, -4}), false), "-4", "0");
+  check_index_refused(op_of("Gather", onnx_int64({1}, {-5}), false, {along}), "-5", "1");
 }
 
 TEST_CASE("imported ops that scatter refuse an index beyond its own axis") {
@@ -80,13 +80,13 @@ TEST_CASE("imported ops that scatter refuse an index beyond its own axis") {
   for (const std::string by : {"none", "add", "mul", "max", "min"}) {
     CAPTURE(by);
     const std::vector<std::string> named{onnx_int("axis", 1), reduction(by)};
-    check_refused(
+    check_index_refused(
         with_updates(op_of("ScatterElements", onnx_int64({1, 1}, {5}), false, named), square), "5",
         "1");
-    check_refused(
+    check_index_refused(
         with_updates(op_of("ScatterND", onnx_int64({1, 2}, {0, 5}), false, {reduction(by)}), one),
         "5", "1");
-    check_refused(
+    check_index_refused(
         with_updates(op_of("ScatterND", onnx_int64({1, 2}, {-4, 0}), false, {reduction(by)}), one),
         "-4", "0");
   }
@@ -128,7 +128,7 @@ TEST_CASE("lengths beyond a sequence are errors and those up to it are not") {
   CHECK(elements_of(reversed({4, 0, 2}).run()) ==
         std::vector<double>{3, 2, 1, 0, 4, 5, 6, 7, 9, 8, 10, 11});
   for (const int64_t wrong : {5, -1}) {
-    for (const std::string& backend : kBackends) {
+    for (const std::string& backend : kBuiltInBackends) {
       const std::string error = error_of([&] { reversed({2, wrong, 4}).run(backend); });
       INFO(error);
       CHECK(contains(error, "lengths"));
@@ -218,7 +218,7 @@ TEST_CASE("losses of ONNX refuse class ids beyond the classes but for the one to
   for (const std::string op : {"NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"}) {
     CAPTURE(op);
     for (const int64_t wrong : {2, -1}) {
-      for (const std::string& backend : kBackends) {
+      for (const std::string& backend : kBuiltInBackends) {
         const std::string error = error_of([&] { loss(op, {1, wrong, 0}).run(backend); });
         INFO(error);
         CHECK(contains(error, "class ids"));

@@ -21,7 +21,8 @@ using testing::counting;
 using testing::elements;
 using testing::error_of;
 
-std::string refusal(Graph& g, const Value& value, const Feeds& feeds, const char* backend = "cpu") {
+std::string index_refusal(Graph& g, const Value& value, const Feeds& feeds,
+                          const char* backend = "cpu") {
   Session session(g, device(backend));
   return error_of([&] { session.run({value}, feeds); });
 }
@@ -37,18 +38,19 @@ TEST_CASE("a negative index beyond an unknown size names axis and size and index
     const Value x = g.input("x", f32, {-1, 2}), y = g.input("y", f32, {2, -1});
     const Value fifth = x[-5], apart = y[{1, -4}];
     const int line = __LINE__ - 1;
-    const std::string early = refusal(g, fifth, {{x, counting({3, 2})}}, backend);
+    const std::string early = index_refusal(g, fifth, {{x, counting({3, 2})}}, backend);
     INFO(early);
     CHECK(early.starts_with("indexing: index -5, for 5 or more along axis 0: expected size 5"));
     CHECK(contains(early, "got [3, 2]"));
     CHECK(contains(early, "refused_in_other_words.cpp:" + std::to_string(line)));
-    const std::string late = refusal(g, apart, {{y, counting({2, 3})}}, backend);
+    const std::string late = index_refusal(g, apart, {{y, counting({2, 3})}}, backend);
     INFO(late);
     CHECK(late.starts_with("indexing: index -4, for 4 or more along axis 1: expected size 4"));
     CHECK(contains(late, "got [2, 3]"));
-    CHECK(contains(refusal(g, x[-1], {{x, counting({0, 2})}}, backend), "indexing: index -1, for"));
+    CHECK(contains(index_refusal(g, x[-1], {{x, counting({0, 2})}}, backend),
+                   "indexing: index -1, for"));
     const Value lowest = x[std::numeric_limits<int64_t>::min()];
-    CHECK(contains(refusal(g, lowest, {{x, counting({3, 2})}}, backend),
+    CHECK(contains(index_refusal(g, lowest, {{x, counting({3, 2})}}, backend),
                    "index -9223372036854775808"));
     Session session(g, device(backend));
     CHECK(elements(session.run({fifth}, {{x, counting({5, 2})}})[0]) == std::vector<double>{0, 1});
@@ -85,7 +87,7 @@ TEST_CASE("a Value among several that is out of range names its own axis") {
     const Tensor good = Tensor::of<int64_t>({2}, {2, 0}), bad = Tensor::of<int64_t>({2}, {0, 9});
     const auto along = [&](const Value& value, const Tensor& first, const Tensor& second) {
       const Feeds feeds{{x, counting({3, 4, 5})}, {i, first}, {j, second}};
-      return refusal(g, value, feeds, backend);
+      return index_refusal(g, value, feeds, backend);
     };
     CHECK(contains(along(x[{i, j}], good, bad), "indices along axis 1"));
     CHECK(contains(along(x[{i, j}], bad, good), "indices along axis 0"));
@@ -128,7 +130,7 @@ TEST_CASE("Values along two axes beside another unknown size take their pairs") 
     CHECK(elements(session.run({slope}, feeds)[0]) ==
           std::vector<double>{1, 0, 0, 2, 0, 0, 1, 0, 0, 2, 0, 0});
     const Tensor beyond = Tensor::of<int64_t>({3}, {1, 2, 1});
-    CHECK(contains(refusal(g, pairs, {{x, numbers}, {i, beyond}}, backend), "along axis 2"));
+    CHECK(contains(index_refusal(g, pairs, {{x, numbers}, {i, beyond}}, backend), "along axis 2"));
   }
 }
 
@@ -160,8 +162,8 @@ TEST_CASE("Values along an empty axis beside an unknown size") {
     CHECK(session.run({second}, {{y, Tensor(f32, {2, 3, 0})}, {i, none}})[0].shape() ==
           Shape{2, 0});
     for (const std::string& error :
-         {refusal(g, first, {{x, Tensor(f32, {2, 0, 3})}, {i, zero}}, backend),
-          refusal(g, second, {{y, Tensor(f32, {2, 3, 0})}, {i, zero}}, backend)}) {
+         {index_refusal(g, first, {{x, Tensor(f32, {2, 0, 3})}, {i, zero}}, backend),
+          index_refusal(g, second, {{y, Tensor(f32, {2, 3, 0})}, {i, zero}}, backend)}) {
       INFO(error);
       CHECK(contains(error, "expected none, since"));
     }
@@ -174,7 +176,7 @@ TEST_CASE("gather along an empty axis expects no index on any backend") {
     Graph g;
     const Value x = g.input("x", f32, {-1, 2}), i = g.input("i", i64, {1});
     const Feeds feeds{{x, Tensor(f32, {0, 2})}, {i, Tensor::of<int64_t>({1}, {0})}};
-    const std::string error = refusal(g, gather(x, i), feeds, backend);
+    const std::string error = index_refusal(g, gather(x, i), feeds, backend);
     INFO(error);
     CHECK(contains(error, "gather: indices along axis 0: expected none, since"));
     CHECK_FALSE(contains(error, "-1"));

@@ -21,7 +21,7 @@ using namespace keel;
 using keel_test::contains;
 using keel_test::error_of;
 
-void check_refused(const std::string& layer, const std::function<void()>& call) {
+void check_layer_refused(const std::string& layer, const std::function<void()>& call) {
   const std::string error = error_of(call);
   CHECK_MESSAGE(contains(error, layer + ": expected a value of the graph that the layer was made "
                                         "in, got input 'x' of another graph, made at "),
@@ -43,17 +43,18 @@ TEST_CASE("layers refuse values of other graphs in their own name") {
   const Value sequence = of_another(f32, {2, 5, 8});
   const Value image = of_another(f32, {1, 8, 8, 4});
   const Value ids = of_another(i64, {4});
-  check_refused("dense net.d: x", [&] { Dense(net / "d", 3, 2)(rows); });
-  check_refused("layer norm net.ln: x", [&] { LayerNorm(net / "ln", 3)(rows); });
-  check_refused("rms norm net.rms: x", [&] { RmsNorm(net / "rms", 3)(rows); });
-  check_refused("batch norm net.bn: x", [&] { BatchNorm(net / "bn", 3)(rows, Mode::kTraining); });
-  check_refused("group norm net.gn: x", [&] { GroupNorm(net / "gn", 2, 4)(image); });
-  check_refused("conv2d net.c: x", [&] { Conv2d(net / "c", 4, 2, {3})(image); });
-  check_refused("conv1d net.c1: x", [&] { Conv1d(net / "c1", 8, 2, 3)(sequence); });
-  check_refused("embedding net.e: ids", [&] { Embedding(net / "e", 10, 4)(ids); });
-  check_refused("attention net.a: x", [&] { MultiHeadAttention(net / "a", 8, 2)(sequence); });
-  check_refused("lstm net.l: x", [&] { Lstm(net / "l", 8, 4)(sequence); });
-  check_refused("gru net.g: x", [&] { Gru(net / "g", 8, 4)(sequence); });
+  check_layer_refused("dense net.d: x", [&] { Dense(net / "d", 3, 2)(rows); });
+  check_layer_refused("layer norm net.ln: x", [&] { LayerNorm(net / "ln", 3)(rows); });
+  check_layer_refused("rms norm net.rms: x", [&] { RmsNorm(net / "rms", 3)(rows); });
+  check_layer_refused("batch norm net.bn: x",
+                      [&] { BatchNorm(net / "bn", 3)(rows, Mode::kTraining); });
+  check_layer_refused("group norm net.gn: x", [&] { GroupNorm(net / "gn", 2, 4)(image); });
+  check_layer_refused("conv2d net.c: x", [&] { Conv2d(net / "c", 4, 2, {3})(image); });
+  check_layer_refused("conv1d net.c1: x", [&] { Conv1d(net / "c1", 8, 2, 3)(sequence); });
+  check_layer_refused("embedding net.e: ids", [&] { Embedding(net / "e", 10, 4)(ids); });
+  check_layer_refused("attention net.a: x", [&] { MultiHeadAttention(net / "a", 8, 2)(sequence); });
+  check_layer_refused("lstm net.l: x", [&] { Lstm(net / "l", 8, 4)(sequence); });
+  check_layer_refused("gru net.g: x", [&] { Gru(net / "g", 8, 4)(sequence); });
   // A body is no other graph.
   const Dense dense(net / "body", 3, 3);
   const Value x = g.input("x", f32, {4, 3});

@@ -21,7 +21,7 @@ using keel_test::error_of;
 
 // The error of adding the literal to a tensor of the dtype; empty where it is taken.
 template <class T>
-std::string refusal(DType dtype, T literal) {
+std::string literal_refusal(DType dtype, T literal) {
   Graph g;
   const Value x = g.input("x", dtype, {1});
   return error_of([&] { static_cast<void>(x + literal); });
@@ -37,8 +37,8 @@ double taken(DType dtype, T literal) {
 }
 
 template <class T>
-void check_refused(DType dtype, T literal, const std::string& text) {
-  const std::string error = refusal(dtype, literal);
+void check_literal_refused(DType dtype, T literal, const std::string& text) {
+  const std::string error = literal_refusal(dtype, literal);
   CAPTURE(std::string(name_of(dtype)));
   CAPTURE(error);
   CHECK(contains(error, "add: literal"));
@@ -56,23 +56,23 @@ void check_limits(DType dtype) {
   const auto smallest = static_cast<int64_t>(Limits::min());
   CHECK(taken(dtype, largest) == static_cast<double>(largest));
   CHECK(taken(dtype, smallest) == static_cast<double>(smallest));
-  check_refused(dtype, largest + 1, std::to_string(largest + 1));
-  check_refused(dtype, std::numeric_limits<uint64_t>::max(), "18446744073709551615");
+  check_literal_refused(dtype, largest + 1, std::to_string(largest + 1));
+  check_literal_refused(dtype, std::numeric_limits<uint64_t>::max(), "18446744073709551615");
   const double above = std::ldexp(1.0, Limits::digits);
   CHECK(taken(dtype, above / 2) == above / 2);
-  check_refused(dtype, above, "");
-  check_refused(dtype, static_cast<float>(above), "");
-  check_refused(dtype, 1e300, "1e+300");
-  check_refused(dtype, 1e30f, "");
-  check_refused(dtype, std::numeric_limits<double>::infinity(), "inf");
-  check_refused(dtype, std::numeric_limits<double>::quiet_NaN(), "nan");
-  check_refused(dtype, 0.5, "0.5");
+  check_literal_refused(dtype, above, "");
+  check_literal_refused(dtype, static_cast<float>(above), "");
+  check_literal_refused(dtype, 1e300, "1e+300");
+  check_literal_refused(dtype, 1e30f, "");
+  check_literal_refused(dtype, std::numeric_limits<double>::infinity(), "inf");
+  check_literal_refused(dtype, std::numeric_limits<double>::quiet_NaN(), "nan");
+  check_literal_refused(dtype, 0.5, "0.5");
   if constexpr (Limits::digits < 63) {
-    check_refused(dtype, smallest - 1, std::to_string(smallest - 1));
-    check_refused(dtype, std::numeric_limits<int64_t>::max(), "9223372036854775807");
-    check_refused(dtype, std::numeric_limits<uint32_t>::max(), "4294967295");
+    check_literal_refused(dtype, smallest - 1, std::to_string(smallest - 1));
+    check_literal_refused(dtype, std::numeric_limits<int64_t>::max(), "9223372036854775807");
+    check_literal_refused(dtype, std::numeric_limits<uint32_t>::max(), "4294967295");
   }
-  check_refused(dtype, -1e30, "-1e+30");
+  check_literal_refused(dtype, -1e30, "-1e+30");
 }
 
 // No dtype holds the range of these, and a conversion to double would make infinities of some.
@@ -86,16 +86,16 @@ TEST_CASE("a literal that its integer dtype does not hold is an error") {
   check_limits<int64_t>(i64);
   check_limits<int32_t>(i32);
   check_limits<uint8_t>(u8);
-  check_refused(u8, int8_t{-1}, "-1");
-  check_refused(u8, uint16_t{256}, "256");
+  check_literal_refused(u8, int8_t{-1}, "-1");
+  check_literal_refused(u8, uint16_t{256}, "256");
   CHECK(taken(i64, std::numeric_limits<uint32_t>::max()) == 4294967295.0);
 }
 
 TEST_CASE("a literal that its float dtype does not hold is an error") {
-  check_refused(f16, 65520, "65520");
-  check_refused(f16, std::numeric_limits<uint64_t>::max(), "18446744073709551615");
-  check_refused(f32, 1e39, "1e+39");
-  check_refused(bf16, 3.4e38, "3.4e+38");
+  check_literal_refused(f16, 65520, "65520");
+  check_literal_refused(f16, std::numeric_limits<uint64_t>::max(), "18446744073709551615");
+  check_literal_refused(f32, 1e39, "1e+39");
+  check_literal_refused(bf16, 3.4e38, "3.4e+38");
   CHECK(taken(f16, 65504u) == 65504);
   // Unsigned numbers above the signed range are themselves.
   CHECK(taken(f32, std::numeric_limits<uint64_t>::max()) == 18446744073709551616.0);

@@ -19,7 +19,7 @@
 namespace keel {
 namespace {
 
-constexpr int kMany = 50'000;
+constexpr int kManyInputs = 50'000;
 
 }  // namespace
 
@@ -29,12 +29,12 @@ TEST_CASE("a run feeds and fetches 50000 values") {
   Graph g;
   Values inputs;
   Feeds feeds;
-  for (int i = 0; i < kMany; ++i) {
+  for (int i = 0; i < kManyInputs; ++i) {
     inputs.push_back(g.input("x" + std::to_string(i), f32, {}));
   }
   // In no order of the inputs.
-  for (int i = 0; i < kMany; ++i) {
-    const int which = static_cast<int>((int64_t{7919} * i) % kMany);
+  for (int i = 0; i < kManyInputs; ++i) {
+    const int which = static_cast<int>((int64_t{7919} * i) % kManyInputs);
     feeds.emplace_back(inputs[static_cast<size_t>(which)],
                        Tensor::scalar(static_cast<float>(which)));
   }
@@ -43,7 +43,7 @@ TEST_CASE("a run feeds and fetches 50000 values") {
     const auto results = session.run(inputs, feeds);
     REQUIRE(results.size() == inputs.size());
     int wrong = 0;
-    for (int i = 0; i < kMany; ++i) {
+    for (int i = 0; i < kManyInputs; ++i) {
       if (results[static_cast<size_t>(i)].item<float>() != static_cast<float>(i)) ++wrong;
     }
     CHECK(wrong == 0);

@@ -26,7 +26,7 @@ using keel_test::contains;
 using keel_test::error_of;
 using Numbers = std::vector<int64_t>;
 
-constexpr int64_t kMany = 1'000'000;
+constexpr int64_t kManyItems = 1'000'000;
 
 // `count` items of so many bytes, of which hardly any is touched, and their numbers.
 Dataset large(int64_t bytes, int64_t count, std::optional<int64_t> size) {
@@ -72,8 +72,8 @@ TEST_CASE("a buffered shuffle and a prefetch take no memory for items that do no
   constexpr int64_t kBytes = int64_t{1} << 22;
   for (const std::optional<int64_t> size : {std::optional<int64_t>(9), std::optional<int64_t>()}) {
     const Dataset items = large(kBytes, 9, size);
-    CHECK(numbers_of(items.prefetch(kMany)) == up_to(9));
-    const Numbers shuffled = numbers_of(items.shuffle_buffered(kMany, 7));
+    CHECK(numbers_of(items.prefetch(kManyItems)) == up_to(9));
+    const Numbers shuffled = numbers_of(items.shuffle_buffered(kManyItems, 7));
     CHECK(sorted(shuffled) == up_to(9));
     // A larger buffer than there are items draws as one for all of them does.
     CHECK(shuffled == numbers_of(items.shuffle_buffered(9, 7)));

@@ -26,7 +26,6 @@ void check_message(int used, const std::string& words, const std::function<void(
   CHECK(error_of(use) == words + " (" + at(used) + ")");
 }
 
-Values same(const Values& values) { return values; }
 Value none_of(const Values&) { return {}; }
 
 }  // namespace
@@ -36,7 +35,8 @@ TEST_SUITE_BEGIN("messages");
 TEST_CASE("an op without operands says so with the user's line") {
   const std::string no_operands = "expected at least one Value among the operands, got no operands";
   check_message(__LINE__, "concat: expected at least one value, got none", [] { concat({}); });
-  check_message(__LINE__, "while_loop: " + no_operands, [] { while_loop({}, none_of, same); });
+  check_message(__LINE__ + 1, "while_loop: " + no_operands,
+                [] { while_loop({}, none_of, [](const Values& v) { return v; }); });
   const std::string numbers =
       "add: expected at least one Value among the operands, got numbers only; compute it in C++, "
       "or "

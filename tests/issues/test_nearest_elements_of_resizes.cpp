@@ -19,15 +19,11 @@ using namespace keel_test;
 
 using Elements = std::vector<double>;
 
-std::string text_attribute(const std::string& name, const std::string& value) {
-  return bytes_field(1, name) + bytes_field(4, value) + number_field(20, 3);
-}
-
 OnnxOp resize(int64_t in, const std::string& position, const std::string& rounding) {
   return {.op = "Resize",
           .operands = {{"x", onnx_counting({1, 1, in})}, {}},
-          .attributes = {text_attribute("coordinate_transformation_mode", position),
-                         text_attribute("nearest_mode", rounding)},
+          .attributes = {onnx_text("coordinate_transformation_mode", position),
+                         onnx_text("nearest_mode", rounding)},
           .opset = 13};
 }
 

@@ -29,20 +29,16 @@ namespace {
 
 using namespace keel_test;
 
-constexpr int32_t kLeast = std::numeric_limits<int32_t>::min();
-constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
+constexpr int32_t kSmallest = std::numeric_limits<int32_t>::min();
+constexpr int32_t kLargest = std::numeric_limits<int32_t>::max();
 
 Tensor i32s(const std::vector<int32_t>& values) {
   return Tensor::of<int32_t>({static_cast<int64_t>(values.size())}, values);
 }
-Tensor floats(const std::vector<float>& values) {
+Tensor float_row(const std::vector<float>& values) {
   return Tensor::of<float>({static_cast<int64_t>(values.size())}, values);
 }
-std::string text_attribute(const std::string& name, const std::string& value) {
-  return bytes_field(1, name) + bytes_field(4, value) + number_field(20, 3);
-}
-
-onnx::ImportedModel imported(const OnnxGraph& graph, int64_t opset = 17) {
+onnx::ImportedModel imported_of_op_set(const OnnxGraph& graph, int64_t opset = 17) {
   return onnx::import_model(onnx::parse_model(onnx_model(graph, opset), "m.onnx"), {});
 }
 
@@ -56,7 +52,7 @@ TEST_CASE("a resize has as many elements as its scale says in f32") {
     const bool resize = std::string(op) == "Resize";
     std::vector<OnnxOperand> operands{{"x", onnx_counting({1, 1, in})}};
     if (resize) operands.push_back({});
-    operands.push_back({"s", floats({1, 1, scale}), true});
+    operands.push_back({"s", float_row({1, 1, scale}), true});
     return OnnxOp{.op = op, .operands = operands, .opset = resize ? 13 : 9}.run().shape()[2];
   };
   for (const char* op : {"Resize", "Upsample"}) {
@@ -82,7 +78,7 @@ TEST_CASE("in a coupled LSTM the forget gate is what the input gate leaves") {
                        onnx_floats("h", {1, 1, 1}, {0}), onnx_floats("c", {1, 1, 1}, {2})},
       .inputs = {onnx_value("x", 1, {1, 1, 1})},
       .outputs = {bytes_field(1, "y")}};
-  const onnx::ImportedModel model = imported(graph);
+  const onnx::ImportedModel model = imported_of_op_set(graph);
   Session session(*model.graph, device("ref"));
   const Tensor y = session.run(model.output("y"), {{model.input("x"), Tensor(f32, {1, 1, 1})}});
   CHECK(y.at(0) == doctest::Approx(0.875));
@@ -98,7 +94,7 @@ TEST_CASE("the places of largest elements are never those of padding") {
     double value;
   };
   for (const Lowest& lowest :
-       {Lowest{1, f32, -infinity}, Lowest{2, u8, 0}, Lowest{6, i32, static_cast<double>(kLeast)},
+       {Lowest{1, f32, -infinity}, Lowest{2, u8, 0}, Lowest{6, i32, static_cast<double>(kSmallest)},
         Lowest{7, i64, -0x1p63}}) {
     CAPTURE(lowest.type);
     const OnnxGraph graph{
@@ -106,7 +102,7 @@ TEST_CASE("the places of largest elements are never those of padding") {
                             {onnx_ints("kernel_shape", {2, 2}), onnx_ints("pads", {1, 1, 1, 1})})},
         .inputs = {onnx_value("x", lowest.type, {1, 1, 3, 3})},
         .outputs = {bytes_field(1, "y"), bytes_field(1, "i")}};
-    const onnx::ImportedModel model = imported(graph);
+    const onnx::ImportedModel model = imported_of_op_set(graph);
     Session session(*model.graph, device("ref"));
     Tensor x = Tensor::full(lowest.dtype, {1, 1, 3, 3}, lowest.value);
     const Tensor places = session.run(model.output("i"), {{model.input("x"), x}});
@@ -120,10 +116,10 @@ TEST_CASE("the places of largest elements are never those of padding") {
 }
 
 TEST_CASE("quotients and remainders of the least integer are those of mathematics") {
-  const std::vector<int32_t> a{kLeast, kMost, kLeast, kLeast, -7, 7, 6};
-  const std::vector<int32_t> b{7, kLeast, 3, kLeast, 2, -2, -3};
+  const std::vector<int32_t> a{kSmallest, kLargest, kSmallest, kSmallest, -7, 7, 6};
+  const std::vector<int32_t> b{7, kSmallest, 3, kSmallest, 2, -2, -3};
   // a - b * trunc(a / b): -2^31 = -7 * 306783378 - 2, and -2^31 = -3 * 715827882 - 2.
-  const Tensor truncated = i32s({-2, kMost, -2, 0, -1, 1, 0});
+  const Tensor truncated = i32s({-2, kLargest, -2, 0, -1, 1, 0});
   const OnnxOp mod{.op = "Mod",
                    .operands = {{"a", i32s(a)}, {"b", i32s(b)}},
                    .attributes = {onnx_int("fmod", 1)}};
@@ -135,8 +131,8 @@ TEST_CASE("quotients and remainders of the least integer are those of mathematic
 }
 
 TEST_CASE("ranges reach from one end of their dtype to the other") {
-  const Tensor whole = i32s({kLeast, -(1 << 30), 0, 1 << 30}), half = i32s({0, 1 << 30});
-  const Tensor down = i32s({kMost, kMost - (1 << 30), -1, -1 - (1 << 30)});
+  const Tensor whole = i32s({kSmallest, -(1 << 30), 0, 1 << 30}), half = i32s({0, 1 << 30});
+  const Tensor down = i32s({kLargest, kLargest - (1 << 30), -1, -1 - (1 << 30)});
   const auto scalar = [](int32_t value) { return Tensor::scalar<int32_t>(value); };
   const auto range = [&](int32_t start, int32_t limit, int32_t step) {
     return OnnxOp{.op = "Range",
@@ -148,14 +144,14 @@ TEST_CASE("ranges reach from one end of their dtype to the other") {
   const auto tensorflow_range = [&](int32_t start, int32_t limit, int32_t step) {
     return run_graph_def_op("Range", {scalar(start), scalar(limit), scalar(step)});
   };
-  CHECK(bit_equal(range(kLeast, kMost, 1 << 30), whole));
-  CHECK(bit_equal(range(0, kMost, 1 << 30), half));
-  CHECK(bit_equal(range(kMost, kLeast, -(1 << 30)), down));
+  CHECK(bit_equal(range(kSmallest, kLargest, 1 << 30), whole));
+  CHECK(bit_equal(range(0, kLargest, 1 << 30), half));
+  CHECK(bit_equal(range(kLargest, kSmallest, -(1 << 30)), down));
   CHECK(range(3, 3, 1).num_elements() == 0);
-  CHECK(bit_equal(tensorflow_range(kLeast, kMost, 1 << 30), whole));
-  CHECK(bit_equal(tensorflow_range(0, kMost, 1 << 30), half));
-  CHECK(bit_equal(tensorflow_range(kMost, kLeast, -(1 << 30)), down));
-  const std::string many = error_of([&] { range(kLeast, kMost, 1); });
+  CHECK(bit_equal(tensorflow_range(kSmallest, kLargest, 1 << 30), whole));
+  CHECK(bit_equal(tensorflow_range(0, kLargest, 1 << 30), half));
+  CHECK(bit_equal(tensorflow_range(kLargest, kSmallest, -(1 << 30)), down));
+  const std::string many = error_of([&] { range(kSmallest, kLargest, 1); });
   CHECK_MESSAGE(contains(many, "more than 2^24 numbers"), many);
 }
 
@@ -176,10 +172,10 @@ TEST_CASE("what is no number of elements or no place is refused") {
     const OnnxOp crop{
         .op = "Resize",
         .operands = {{"x", onnx_counting({1, 1, 4})},
-                     {"roi", floats({0, 0, 0, 1, 1, nan}), true},
-                     {"s", floats({1, 1, 2}), true}},
-        .attributes = {text_attribute("mode", mode),
-                       text_attribute("coordinate_transformation_mode", "tf_crop_and_resize")}};
+                     {"roi", float_row({0, 0, 0, 1, 1, nan}), true},
+                     {"s", float_row({1, 1, 2}), true}},
+        .attributes = {onnx_text("mode", mode),
+                       onnx_text("coordinate_transformation_mode", "tf_crop_and_resize")}};
     const std::string nowhere = error_of([&] { crop.run(); });
     CHECK_MESSAGE(contains(nowhere, "lies nowhere in its input"), nowhere);
   }
@@ -221,8 +217,8 @@ TEST_CASE("a reduction of scattered elements that ONNX does not know is refused"
     const OnnxOp scatter{.op = op,
                          .operands = {{"x", onnx_counting({3})},
                                       {"i", onnx_int64(rows ? Shape{1, 1} : Shape{1}, {1})},
-                                      {"u", floats({9})}},
-                         .attributes = {text_attribute("reduction", "last")},
+                                      {"u", float_row({9})}},
+                         .attributes = {onnx_text("reduction", "last")},
                          .opset = 18};
     const std::string text = error_of([&] { scatter.run(); });
     CHECK_MESSAGE(contains(text, "its reduction is 'last'"), text);

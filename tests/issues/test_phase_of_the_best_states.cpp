@@ -23,8 +23,8 @@ using namespace keel::testing;
 using keel_test::TempFolder;
 
 // The first half of all steps is fast, or, with a final loss that any is better than, the first.
-struct Training {
-  explicit Training(int64_t total_step, AccelerateTrigger trigger = AccelerateTrigger::kStep)
+struct PhasedTraining {
+  explicit PhasedTraining(int64_t total_step, AccelerateTrigger trigger = AccelerateTrigger::kStep)
       : session(graph, device("npu")),
         trainer(session,
                 {.update = sgd(0.05, {.momentum = 0.9}).minimize(loss),
@@ -53,11 +53,11 @@ struct Training {
 }  // namespace
 
 TEST_CASE("a training goes on from its best states as one that was never beyond them") {
-  Training whole(20);
+  PhasedTraining whole(20);
   CHECK(whole.trainer.fit({.steps = 20}).fast_steps == 10);
   for (const int64_t best : {5, 10, 15}) {
     CAPTURE(best);
-    Training t(20);
+    PhasedTraining t(20);
     const TrainReport first = t.trainer.fit({.steps = 20, .validation = t.validation(best)});
     CHECK(first.kept_best);
     CHECK(first.switched_at == 10);
@@ -80,7 +80,7 @@ TEST_CASE("best states and a file that was saved of them go on in the same phase
        {Case{AccelerateTrigger::kStep, 5, 12}, Case{AccelerateTrigger::kStep, 10, 10},
         Case{AccelerateTrigger::kStep, 15, 0}, Case{AccelerateTrigger::kLoss, 5, 0}}) {
     CAPTURE(c.best);
-    Training t(0, c.trigger);
+    PhasedTraining t(0, c.trigger);
     ValidationOptions validation = t.validation(c.best);
     validation.on_result = [&](const ValidationResult& result) {
       if (result.step == c.best) t.trainer.save(files.file("of_hook"));
@@ -90,7 +90,7 @@ TEST_CASE("best states and a file that was saved of them go on in the same phase
     CHECK(t.trainer.fit({.steps = 30}).fast_steps == c.fast_steps_behind);
     for (const char* file : {"of_hook", "of_best"}) {
       CAPTURE(file);
-      Training resumed(0, c.trigger);
+      PhasedTraining resumed(0, c.trigger);
       resumed.trainer.resume(files.file(file));
       CHECK(resumed.session.step() == c.best);
       CHECK(resumed.trainer.fit({.steps = 30}).fast_steps == c.fast_steps_behind);
@@ -103,15 +103,15 @@ TEST_CASE("best states out of a folder of checkpoints go on in the phase of thei
   const TempFolder folder;
   const CheckpointOptions checkpoint{
       .folder = folder.path(), .keep = 1, .keep_best = true, .waits_for_writer = true};
-  Training whole(20);
+  PhasedTraining whole(20);
   whole.trainer.fit({.steps = 20});
   {
-    Training t(20);
+    PhasedTraining t(20);
     ValidationOptions validation = t.validation(5);
     validation.keep_best = false;
     t.trainer.fit({.steps = 15, .validation = validation, .checkpoint = checkpoint});
   }
-  Training t(20);
+  PhasedTraining t(20);
   t.trainer.resume(folder.path());
   CHECK(t.session.step() == 15);
   ValidationOptions validation = t.validation(5);

@@ -20,7 +20,7 @@ namespace {
 
 enum class Data { kPositive, kConstant };
 
-Tensor numbers(DType dtype, const Shape& shape, Data data, uint32_t seed) {
+Tensor drawn_operand(DType dtype, const Shape& shape, Data data, uint32_t seed) {
   Tensor t(dtype, shape);
   for (int64_t i = 0; i < t.num_elements(); ++i) {
     seed = seed * 1664525 + 1013904223;
@@ -30,7 +30,7 @@ Tensor numbers(DType dtype, const Shape& shape, Data data, uint32_t seed) {
   return t;
 }
 
-struct Form {
+struct ProductForm {
   DType dtype;
   MatmulAttributes options;
   bool fused;  // with something behind it that changes nothing
@@ -41,8 +41,8 @@ double ulp_of(DType dtype, double x) {
   return std::ldexp(1.0, std::ilogb(x) - digits + 1);
 }
 
-struct Case {
-  Form form;
+struct BoundCase {
+  ProductForm form;
   Data data;
   int64_t m, k, n;
 };
@@ -66,7 +66,7 @@ std::vector<double> expected_product(const Tensor& left, const Tensor& right) {
 
 // on_each(f) calls f for each way in which `where` computes.
 template <class OnEach>
-void check(const std::string& where, const Case& c, const OnEach& on_each) {
+void check_bound(const std::string& where, const BoundCase& c, const OnEach& on_each) {
   CAPTURE(where);
   CAPTURE(std::string(name_of(c.form.dtype)));
   CAPTURE(c.form.options.wide);
@@ -76,8 +76,8 @@ void check(const std::string& where, const Case& c, const OnEach& on_each) {
   CAPTURE(c.k);
   CAPTURE(c.n);
   const DType dtype = c.form.dtype;
-  const Tensor left = numbers(dtype, {c.m, c.k}, c.data, 3);
-  const Tensor right = numbers(dtype, {c.k, c.n}, c.data, 4);
+  const Tensor left = drawn_operand(dtype, {c.m, c.k}, c.data, 3);
+  const Tensor right = drawn_operand(dtype, {c.k, c.n}, c.data, 4);
   const std::vector<double> expected = dtype == f64 ? expected_product<long double>(left, right)
                                                     : expected_product<double>(left, right);
   const double u = dtype == f64 ? 0x1p-53 : 0x1p-24;
@@ -100,14 +100,15 @@ void check(const std::string& where, const Case& c, const OnEach& on_each) {
 
 // Products of matrices, of a few rows and columns, and of vectors.
 template <class OnEach>
-void check_forms(const std::string& where, const std::vector<Form>& forms, const OnEach& on_each) {
-  for (const Form& form : forms) {
+void check_forms(const std::string& where, const std::vector<ProductForm>& forms,
+                 const OnEach& on_each) {
+  for (const ProductForm& form : forms) {
     for (const Data data : {Data::kPositive, Data::kConstant}) {
       for (const int64_t k : {1000, 3000, 10000}) {
-        check(where, {form, data, 17, k, 18}, on_each);
-        check(where, {form, data, 3, k, 2}, on_each);
-        check(where, {form, data, 1, k, 5}, on_each);
-        check(where, {form, data, 5, k, 1}, on_each);
+        check_bound(where, {form, data, 17, k, 18}, on_each);
+        check_bound(where, {form, data, 3, k, 2}, on_each);
+        check_bound(where, {form, data, 1, k, 5}, on_each);
+        check_bound(where, {form, data, 5, k, 1}, on_each);
       }
     }
   }
@@ -118,18 +119,18 @@ void check_forms(const std::string& where, const std::vector<Form>& forms, const
 TEST_SUITE_BEGIN("issues");
 
 TEST_CASE("long products of positive numbers stay in their bound on cpu") {
-  const std::vector<Form> forms{{f32, {}, false}, {f32, {}, true},
-                                {f64, {}, false}, {f16, {.wide = true}, false},
-                                {f16, {}, false}, {bf16, {.wide = true}, true}};
+  const std::vector<ProductForm> forms{{f32, {}, false}, {f32, {}, true},
+                                       {f64, {}, false}, {f16, {.wide = true}, false},
+                                       {f16, {}, false}, {bf16, {.wide = true}, true}};
   check_forms("cpu", forms, [](const auto& f) { f(); });
 }
 
 TEST_CASE("long products of positive numbers stay in their bound on npu") {
-  const std::vector<Form> forms{{f32, {}, false},
-                                {f32, {}, true},
-                                {f16, {.wide = true}, false},
-                                {bf16, {.wide = true}, true},
-                                {bf16, {}, false}};
+  const std::vector<ProductForm> forms{{f32, {}, false},
+                                       {f32, {}, true},
+                                       {f16, {.wide = true}, false},
+                                       {bf16, {.wide = true}, true},
+                                       {bf16, {}, false}};
   check_forms("npu", forms, [](const auto& f) { vector_test::on_every_isa(f); });
 }
 

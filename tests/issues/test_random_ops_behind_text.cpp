@@ -16,8 +16,8 @@ namespace {
 using namespace keel;
 
 // A graph with a single dropout: in the body of a loop of one turn, or in the graph itself.
-struct Dropped {
-  explicit Dropped(bool in_body) {
+struct DropoutGraph {
+  explicit DropoutGraph(bool in_body) {
     const Value x = g.input("x", f32, {64});
     Value first;
     if (in_body) {
@@ -38,7 +38,7 @@ struct Dropped {
 TEST_CASE("random ops added to a parsed graph draw numbers of their own") {
   for (const bool in_body : {false, true}) {
     CAPTURE(in_body);
-    const Dropped built(in_body);
+    const DropoutGraph built(in_body);
     const auto parsed = parse_graph(print_graph(built.g));
     const Value x = parsed->find_input("x");
     const Value first = parsed->outputs()[0];

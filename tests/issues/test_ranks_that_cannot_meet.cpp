@@ -24,6 +24,7 @@
 #include "keel/core/group/rank_place.h"
 #include "keel/core/group/rank_table.h"
 
+#include "support/count_of.h"
 #include "support/error_of.h"
 #include "unit/meeting_for_tests.h"
 #include "unit/ranks_for_tests.h"
@@ -74,12 +75,6 @@ std::string reason_told_to(Channel& rank) {
     }
   }
   return told;
-}
-
-size_t count_of(const std::string& text, const std::string& part) {
-  size_t count = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
 }
 
 }  // namespace
@@ -212,10 +207,10 @@ TEST_CASE("a rank table with many violations is told by the first hundred") {
   };
   const std::string all = refusal(50);
   CHECK(all.rfind("100 things are wrong with it: ", 0) == 0);
-  CHECK(count_of(all, "is missing") == 100);
+  CHECK(keel_test::count_of("is missing", all) == 100);
   const std::string some = refusal(100000);
   CHECK(some.rfind("more than 100 things are wrong with it, first: ", 0) == 0);
-  CHECK(count_of(some, "is missing") == 100);
+  CHECK(keel_test::count_of("is missing", some) == 100);
 }
 
 TEST_CASE("a broadcast from no rank is refused on all ranks") {

@@ -20,7 +20,7 @@ using namespace keel;
 using keel_test::contains;
 using keel_test::error_of;
 
-void check_refused(int line, const std::string& who, const std::function<void()>& make) {
+void check_rate_refused(int line, const std::string& who, const std::function<void()>& make) {
   CAPTURE(who);
   const std::string error = error_of(make);
   CAPTURE(error);
@@ -31,41 +31,41 @@ void check_refused(int line, const std::string& who, const std::function<void()>
 }  // namespace
 
 TEST_CASE("rates beyond f32 are refused where they are given") {
-  check_refused(__LINE__, "learning rate", [] { sgd(1e300); });
-  check_refused(__LINE__, "step_decay: initial", [] { step_decay(1e300, 1, 0.5); });
-  check_refused(__LINE__, "step_decay: factor", [] { step_decay(1, 1, 1e300); });
-  check_refused(__LINE__, "cosine_decay: initial", [] { cosine_decay(1e300, 9); });
-  check_refused(__LINE__, "cosine_decay: final_rate", [] { cosine_decay(1, 9, {0, 1e300}); });
-  check_refused(__LINE__, "polynomial_decay: initial", [] { polynomial_decay(1e300, 9); });
-  check_refused(__LINE__ + 1, "polynomial_decay: power",
-                [] { polynomial_decay(1, 9, {.power = 1e300}); });
-  check_refused(__LINE__, "one_cycle: peak", [] { one_cycle(1e300, 99); });
-  check_refused(__LINE__ + 1, "one_cycle: first_divisor",
-                [] { one_cycle(1e30, 99, {.first_divisor = 1e-30}); });
-  check_refused(__LINE__, "reduce_on_plateau: initial", [] { reduce_on_plateau(1e300); });
+  check_rate_refused(__LINE__, "learning rate", [] { sgd(1e300); });
+  check_rate_refused(__LINE__, "step_decay: initial", [] { step_decay(1e300, 1, 0.5); });
+  check_rate_refused(__LINE__, "step_decay: factor", [] { step_decay(1, 1, 1e300); });
+  check_rate_refused(__LINE__, "cosine_decay: initial", [] { cosine_decay(1e300, 9); });
+  check_rate_refused(__LINE__, "cosine_decay: final_rate", [] { cosine_decay(1, 9, {0, 1e300}); });
+  check_rate_refused(__LINE__, "polynomial_decay: initial", [] { polynomial_decay(1e300, 9); });
+  check_rate_refused(__LINE__ + 1, "polynomial_decay: power",
+                     [] { polynomial_decay(1, 9, {.power = 1e300}); });
+  check_rate_refused(__LINE__, "one_cycle: peak", [] { one_cycle(1e300, 99); });
+  check_rate_refused(__LINE__ + 1, "one_cycle: first_divisor",
+                     [] { one_cycle(1e30, 99, {.first_divisor = 1e-30}); });
+  check_rate_refused(__LINE__, "reduce_on_plateau: initial", [] { reduce_on_plateau(1e300); });
   // The largest f32 is a rate, and a divisor may leave one of 0.
   CHECK_NOTHROW(sgd(3.4028234663852886e38));
   CHECK_NOTHROW(one_cycle(1, 99, {.last_divisor = 1e300}));
 }
 
 TEST_CASE("numbers of optimizers beyond f32 are refused where they are given") {
-  check_refused(__LINE__, "adam: epsilon", [] { adam(0.1, {.epsilon = 1e300}); });
-  check_refused(__LINE__, "adamw: weight_decay", [] { adamw(0.1, {.weight_decay = 1e300}); });
-  check_refused(__LINE__, "sgd: weight_decay", [] { sgd(0.1, {.weight_decay = 1e300}); });
-  check_refused(__LINE__, "rmsprop: epsilon", [] { rmsprop(0.1, {.epsilon = 1e300}); });
-  check_refused(__LINE__, "lion: weight_decay", [] { lion(0.1, {.weight_decay = 1e300}); });
-  check_refused(__LINE__, "adagrad: epsilon", [] { adagrad(0.1, {.epsilon = 1e300}); });
-  check_refused(__LINE__, "lamb: weight_decay", [] { lamb(0.1, {.weight_decay = 1e300}); });
+  check_rate_refused(__LINE__, "adam: epsilon", [] { adam(0.1, {.epsilon = 1e300}); });
+  check_rate_refused(__LINE__, "adamw: weight_decay", [] { adamw(0.1, {.weight_decay = 1e300}); });
+  check_rate_refused(__LINE__, "sgd: weight_decay", [] { sgd(0.1, {.weight_decay = 1e300}); });
+  check_rate_refused(__LINE__, "rmsprop: epsilon", [] { rmsprop(0.1, {.epsilon = 1e300}); });
+  check_rate_refused(__LINE__, "lion: weight_decay", [] { lion(0.1, {.weight_decay = 1e300}); });
+  check_rate_refused(__LINE__, "adagrad: epsilon", [] { adagrad(0.1, {.epsilon = 1e300}); });
+  check_rate_refused(__LINE__, "lamb: weight_decay", [] { lamb(0.1, {.weight_decay = 1e300}); });
 }
 
 TEST_CASE("loss scales beyond f32 or the loss are refused") {
   Graph g;
-  check_refused(__LINE__, "LossScaler: scale", [&] { LossScaler(g, FixedLossScale{1e39}); });
+  check_rate_refused(__LINE__, "LossScaler: scale", [&] { LossScaler(g, FixedLossScale{1e39}); });
   const ExponentialLossScale growing{.incr_ratio = 1e300};
-  check_refused(__LINE__, "LossScaler: incr_ratio", [&] { LossScaler(g, growing); });
+  check_rate_refused(__LINE__, "LossScaler: incr_ratio", [&] { LossScaler(g, growing); });
   const LossScaler scaler(g, FixedLossScale{1e6});
   const Value half = g.input("half", f16, {}), single = g.input("single", f32, {});
-  check_refused(__LINE__, "LossScaler: scale", [&] { scaler.scaled(half); });
+  check_rate_refused(__LINE__, "LossScaler: scale", [&] { scaler.scaled(half); });
   CHECK_NOTHROW(scaler.scaled(single));
 }
 

@@ -27,7 +27,7 @@ using namespace keel;
 using namespace keel::testing;
 using keel_test::DecliningBackend;
 
-constexpr int64_t kSteps = 30;
+constexpr int64_t kPartySteps = 30;
 
 // Counts; what it computes besides takes longer than the other party's vote.
 struct Party {
@@ -56,25 +56,26 @@ void check_unhurt(const Device& on, const std::string& expected,
   Loop slow_loop = slow.loop(), fast_loop = fast.loop();
   std::array<std::string, 2> errors;
   std::array<LoopReport, 2> reports;
-  std::thread other([&] { errors[1] = error_of([&] { reports[1] = fast_loop.run(kSteps); }); });
+  std::thread other(
+      [&] { errors[1] = error_of([&] { reports[1] = fast_loop.run(kPartySteps); }); });
   std::string refusal;
   errors[0] = error_of([&] {
-    reports[0] = slow_loop.run(kSteps, {.on_step = [&](int64_t step, std::span<const double>) {
+    reports[0] = slow_loop.run(kPartySteps, {.on_step = [&](int64_t step, std::span<const double>) {
                                  if (step == 3) refusal = error_of([&] { call(slow, slow_loop); });
                                }});
   });
   other.join();
   CHECK(contains(refusal, expected));
   CHECK(errors == std::array<std::string, 2>{});
-  CHECK(reports[0].steps == kSteps);
-  CHECK(reports[1].steps == kSteps);
+  CHECK(reports[0].steps == kPartySteps);
+  CHECK(reports[1].steps == kPartySteps);
   // And the next launch is in step as well.
   std::thread again([&] { reports[1] = fast_loop.run(2); });
   reports[0] = slow_loop.run(2);
   again.join();
   CHECK(reports[0].steps == 2);
-  CHECK(slow.session.step() == kSteps + 2);
-  CHECK(fast.session.step() == kSteps + 2);
+  CHECK(slow.session.step() == kPartySteps + 2);
+  CHECK(fast.session.step() == kPartySteps + 2);
 }
 
 void run_once(Party&, Loop& loop) { loop.run(1); }
@@ -101,13 +102,13 @@ TEST_CASE("a refused call of a party votes nothing: another loop of the same par
   Party slow(device("cpu"), agreements[0], 200), fast(device("cpu"), agreements[1], 1);
   Loop slow_loop = slow.loop(), second = slow.loop(), fast_loop = fast.loop();
   std::string refusal;
-  std::thread other([&] { CHECK(fast_loop.run(kSteps).steps == kSteps); });
+  std::thread other([&] { CHECK(fast_loop.run(kPartySteps).steps == kPartySteps); });
   const LoopReport report =
-      slow_loop.run(kSteps, {.on_step = [&](int64_t step, std::span<const double>) {
+      slow_loop.run(kPartySteps, {.on_step = [&](int64_t step, std::span<const double>) {
                       if (step == 3) refusal = error_of([&] { second.run(1); });
                     }});
   other.join();
-  CHECK(report.steps == kSteps);
+  CHECK(report.steps == kPartySteps);
   CHECK(contains(refusal, "a loop of this session is running"));
 }
 
@@ -148,8 +149,8 @@ TEST_CASE("a party whose NPU_LOOP_SIZE is no number tells the others") {
 namespace {
 
 // A trainer that is a party.
-struct Trained {
-  explicit Trained(std::shared_ptr<LoopAgreement> party)
+struct PartyTrainer {
+  explicit PartyTrainer(std::shared_ptr<LoopAgreement> party)
       : agreement(std::move(party)), session(graph, device("cpu")) {
     feeder = std::make_shared<NumberFeeder>(
         device("cpu"), ElementSpec{{{"number", {i64, {}}}}},
@@ -178,9 +179,9 @@ struct Trained {
 
 // Both fit for 20 steps although one's step callback, or its hook, makes `call` at step 7.
 void check_fits_unhurt(bool in_hook, const std::string& expected,
-                       const std::function<void(Trained&)>& call) {
+                       const std::function<void(PartyTrainer&)>& call) {
   const auto agreements = make_local_agreements(2);
-  Trained a(agreements[0]), b(agreements[1]);
+  PartyTrainer a(agreements[0]), b(agreements[1]);
   std::array<std::string, 2> errors;
   std::array<TrainReport, 2> reports;
   std::string refusal;
@@ -208,16 +209,16 @@ void check_fits_unhurt(bool in_hook, const std::string& expected,
 TEST_CASE("a refused fit votes nothing and leaves the fit under way as it was") {
   const char* const under_way = "a fit() of this trainer is under way";
   for (const bool in_hook : {false, true}) {
-    check_fits_unhurt(in_hook, under_way, [](Trained& a) { a.trainer->fit({.steps = 1}); });
-    check_fits_unhurt(in_hook, under_way, [](Trained& a) { a.trainer->fit({.steps = -1}); });
+    check_fits_unhurt(in_hook, under_way, [](PartyTrainer& a) { a.trainer->fit({.steps = 1}); });
+    check_fits_unhurt(in_hook, under_way, [](PartyTrainer& a) { a.trainer->fit({.steps = -1}); });
   }
   check_fits_unhurt(false, "a loop of this session is running",
-                    [](Trained& a) { a.session.updates_applied(); });
+                    [](PartyTrainer& a) { a.session.updates_applied(); });
 }
 
 TEST_CASE("a fit of another trainer in a step callback votes nothing") {
   const auto agreements = make_local_agreements(2);
-  Trained a(agreements[0]), b(agreements[1]);
+  PartyTrainer a(agreements[0]), b(agreements[1]);
   Trainer second(a.session, a.step());
   std::string refusal;
   std::thread other([&] { CHECK(b.trainer->fit({.steps = 20, .loop_size = 20}).steps == 20); });

@@ -24,8 +24,8 @@ using keel_test::contains;
 
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 
-struct Followed {
-  explicit Followed(std::shared_ptr<LoopAgreement> agreement = nullptr)
+struct RefusingTrainer {
+  explicit RefusingTrainer(std::shared_ptr<LoopAgreement> agreement = nullptr)
       : trainer(
             session,
             {.update = sgd(0.01).minimize(loss),
@@ -59,7 +59,7 @@ struct Followed {
 TEST_SUITE_BEGIN("loop");
 
 TEST_CASE("a training of more steps than 64 bits count is refused before anything is done") {
-  Followed toy;
+  RefusingTrainer toy;
   toy.trainer.fit({.steps = 3});
   const int64_t position = toy.trainer.cursor().position;
   const std::string epochs =
@@ -77,7 +77,7 @@ TEST_CASE("a training of more steps than 64 bits count is refused before anythin
 TEST_CASE("what an agreement does not go with is refused before anything is done") {
   const keel_test::TempFolder files;
   const std::string folder = files.file("checkpoints");
-  Followed toy(make_local_agreements(1)[0]);
+  RefusingTrainer toy(make_local_agreements(1)[0]);
   const std::string why = toy.refused({.steps = 2,
                                        .loop_size = 5,
                                        .check_numerics = NumericsMode::kFirst,
@@ -90,7 +90,7 @@ TEST_CASE("what an agreement does not go with is refused before anything is done
 TEST_CASE("options that are wrong beside a summary leave no file of it") {
   const keel_test::TempFolder files;
   const std::string path = files.file("summary.csv");
-  Followed toy;
+  RefusingTrainer toy;
   const NamedHook summary = SummaryHook{.path = path};
   const auto validation =
       ValidationOptions{.measure = [] { return 1.0; }, .every_n_steps = 1, .patience = -1};
@@ -108,7 +108,7 @@ TEST_CASE("options that are wrong beside a summary leave no file of it") {
 TEST_CASE("a wrong NPU_LOOP_SIZE is refused before the loop size is set or a summary made") {
   const keel_test::TempFolder files;
   const std::string path = files.file("summary.csv");
-  Followed toy;
+  RefusingTrainer toy;
   const NamedHook summary = SummaryHook{.path = path};
   setenv(kLoopSizeVariable, "many", 1);
   const std::string why = toy.refused({.steps = 2, .loop_size = 5, .hooks = {summary}});

@@ -20,7 +20,7 @@ using keel_test::error_of;
 
 constexpr int64_t kEndlessly = std::numeric_limits<int64_t>::max();
 
-Dataset numbers() {
+Dataset five_numbers() {
   return Dataset::from_tensors({{"x", Tensor::of<int64_t>({5}, {0, 1, 2, 3, 4})}});
 }
 
@@ -50,9 +50,11 @@ TEST_CASE("a pass without items ends a repeat however often it says") {
     return false;
   };
   for (const Dataset& empty :
-       {numbers().take(0), numbers().filter(none), numbers().shuffle(1).filter(none),
-        numbers().filter(none).cache(), numbers().filter(none).concatenate(numbers().take(0)),
-        numbers().filter(none).repeat(kEndlessly), numbers().take(0).repeat(kEndlessly)}) {
+       {five_numbers().take(0), five_numbers().filter(none), five_numbers().shuffle(1).filter(none),
+        five_numbers().filter(none).cache(),
+        five_numbers().filter(none).concatenate(five_numbers().take(0)),
+        five_numbers().filter(none).repeat(kEndlessly),
+        five_numbers().take(0).repeat(kEndlessly)}) {
     asked = 0;
     CHECK(all_of(empty.repeat(kEndlessly)).empty());
     // Another stage behind it: the repeat does not end the chain.
@@ -62,7 +64,7 @@ TEST_CASE("a pass without items ends a repeat however often it says") {
     CHECK(contains(error_of([&] { all_of(empty.repeat()); }), "no items to repeat without end"));
   }
   // An iterator that has ended names the place behind its last pass, as behind passes with items.
-  const Dataset nothing = numbers().take(0).repeat(7);
+  const Dataset nothing = five_numbers().take(0).repeat(7);
   DatasetIterator ended(nothing);
   CHECK_FALSE(ended.next());
   CHECK(ended.cursor().epoch == 7);
@@ -75,7 +77,7 @@ TEST_CASE("passes that may have other items are tried though one had none") {
   constexpr int64_t kPasses = 40;
   const auto is_two = [](const ItemView& item) { return number_of(item) == 2; };
   // Each pass has one of five items: the chance that it is the same in all 40 is 5^-39.
-  const std::vector<int64_t> all = all_of(numbers().shuffle(3).take(1).repeat(kPasses));
+  const std::vector<int64_t> all = all_of(five_numbers().shuffle(3).take(1).repeat(kPasses));
   REQUIRE(all.size() == kPasses);
   std::vector<int64_t> twos;
   for (const int64_t x : all) {
@@ -83,7 +85,7 @@ TEST_CASE("passes that may have other items are tried though one had none") {
   }
   REQUIRE(!twos.empty());
   REQUIRE(twos.size() < all.size());
-  const Dataset once = numbers().shuffle(3).take(1).filter(is_two);
+  const Dataset once = five_numbers().shuffle(3).take(1).filter(is_two);
   CHECK(all_of(once.repeat(kPasses)) == twos);
   CHECK(all_of(once.repeat(kPasses).skip(1)).size() == twos.size() - 1);
 
@@ -91,7 +93,7 @@ TEST_CASE("passes that may have other items are tried though one had none") {
     out.data<int64_t>(0)[0] = random_bits(key, 0) % 2;
   };
   const auto is_one = [](const ItemView& item) { return number_of(item) == 1; };
-  const Dataset coin = numbers().take(1).map_random(numbers().spec(), drawn, 5);
+  const Dataset coin = five_numbers().take(1).map_random(five_numbers().spec(), drawn, 5);
   std::vector<int64_t> ones;
   for (const int64_t x : all_of(coin.repeat(kPasses))) {
     if (x == 1) ones.push_back(x);
@@ -101,25 +103,25 @@ TEST_CASE("passes that may have other items are tried though one had none") {
 }
 
 TEST_CASE("a cache behind a repeat without end is refused with the users line") {
-  const Dataset endless = numbers().repeat();
+  const Dataset endless = five_numbers().repeat();
   const std::string refused = "cache: expected items that end, got those of a repeat without end";
   const std::string error = error_of([&] { endless.cache(); });
   CHECK(contains(error, refused));
   CHECK(contains(error, "test_repeats_of_nothing.cpp:" + std::to_string(__LINE__ - 2)));
   for (const Dataset& other :
-       {endless.batch(2), endless.skip(3), endless.shard(2, 1), endless.concatenate(numbers()),
-        endless.repeat(2), Dataset::interleave({numbers(), endless}), endless.prefetch(2),
+       {endless.batch(2), endless.skip(3), endless.shard(2, 1), endless.concatenate(five_numbers()),
+        endless.repeat(2), Dataset::interleave({five_numbers(), endless}), endless.prefetch(2),
         endless.shuffle_buffered(2, 1)}) {
     CHECK(contains(error_of([&] { other.cache(); }), refused));
   }
   // A part of it that ends is kept.
   CHECK(all_of(endless.take(7).cache()) == std::vector<int64_t>{0, 1, 2, 3, 4, 0, 1});
   const Dataset pairs =
-      Dataset::zip({endless, numbers().map([](const std::vector<Tensor>& in) {
+      Dataset::zip({endless, five_numbers().map([](const std::vector<Tensor>& in) {
                       return std::vector<std::pair<std::string, Tensor>>{{"y", in[0]}};
                     })});
   CHECK(all_of(pairs.cache()).size() == 5);
-  CHECK(all_of(numbers().repeat(2).cache()).size() == 10);
+  CHECK(all_of(five_numbers().repeat(2).cache()).size() == 10);
 }
 
 TEST_CASE("a cache that memory is too short for names itself and what it holds") {

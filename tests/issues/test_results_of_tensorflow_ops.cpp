@@ -10,16 +10,13 @@
 #include "keel/ops/exchange/graphdef/import.h"
 
 #include "support/error_of.h"
+#include "support/imported_models.h"
 #include "unit/ops/graphdef/op_runs_for_tests.h"
 
 namespace keel {
 namespace {
 
 using namespace keel_test;
-
-graphdef::GraphDef parsed(const std::string& text) {
-  return graphdef::parse_graph_def(text, "g.pbtxt", graphdef::FileKind::kGraph);
-}
 
 // A graph that calls a function of v [2, 3], which writes both rows of v to an array.
 std::string function_text(const std::string& result) {
@@ -43,10 +40,10 @@ std::string function_text(const std::string& result) {
 // The name that a result of an op has behind the reader.
 std::string numbered(const std::string& op, const std::string& name) {
   const graphdef::GraphDef graph =
-      parsed(placeholder_text("x", f32, {}) +
-             "library { function { signature { name: 'f' output_arg { name: 'r' } } "
-             "node_def { name: 'n' op: '" +
-             op + "' } ret { key: 'r' value: 'n:" + name + ":0' } } }");
+      parsed_graph_def(placeholder_text("x", f32, {}) +
+                       "library { function { signature { name: 'f' output_arg { name: 'r' } } "
+                       "node_def { name: 'n' op: '" +
+                       op + "' } ret { key: 'r' value: 'n:" + name + ":0' } } }");
   return graph.bodies.at("f").results.at(0);
 }
 
@@ -56,7 +53,7 @@ DType cut_at(const std::string& op, const std::string& value, const NodeAttribut
                            node_text("n", op, {"x", "x"}, attributes) +
                            node_text("y", "Identity", {value});
   const auto model = graphdef::import_graph(
-      parsed(text), {.inputs = {{value, std::vector<int64_t>{2}}}, .outputs = {"y"}});
+      parsed_graph_def(text), {.inputs = {{value, std::vector<int64_t>{2}}}, .outputs = {"y"}});
   return model.input(value).dtype();
 }
 
@@ -67,7 +64,8 @@ TEST_SUITE_BEGIN("issues");
 TEST_CASE("results of a concatenated array are told apart in functions") {
   const Tensor x = floats({2, 3}, {1, 2, 3, 4, 5, 6});
   const auto called = [&](const std::string& result) {
-    const auto model = graphdef::import_graph(parsed(function_text(result)), {.outputs = {"y"}});
+    const auto model =
+        graphdef::import_graph(parsed_graph_def(function_text(result)), {.outputs = {"y"}});
     Session session(*model.graph, device("ref"));
     return session.run(model.output("y"), {{model.input("x"), x}});
   };
@@ -127,7 +125,7 @@ TEST_CASE("a place that was written far before in an array of TensorFlow is refu
       flow = "w" + name;
     }
     text += node_text("y", "TensorArrayReadV3", {"a", "p0", flow}, {{"dtype", "type: DT_FLOAT"}});
-    return error_of([&] { graphdef::import_graph(parsed(text), {.outputs = {"y"}}); });
+    return error_of([&] { graphdef::import_graph(parsed_graph_def(text), {.outputs = {"y"}}); });
   };
   CHECK(written(45).empty());
   const std::string error = written(0);
@@ -148,7 +146,9 @@ TEST_CASE("arrays of TensorFlow that go on from one array know their own places"
             node_text("k", "TensorArrayWriteV3", {"a", place, "x", "h"}) +
             node_text("y", "TensorArrayReadV3", {"a", "p0", "g"}, of_f32) +
             node_text("z", "TensorArrayReadV3", {"a", "p0", "k"}, of_f32);
-    return error_of([&] { graphdef::import_graph(parsed(text), {.outputs = {"y", "z"}}); });
+    return error_of([&] {
+      graphdef::import_graph(parsed_graph_def(text), {.outputs = {"y", "z"}});
+    });
   };
   CHECK(written(1).empty());
   CHECK(contains(written(0), "place 0 of its array, which is written already"));
@@ -160,7 +160,7 @@ TEST_CASE("parts of a TensorFlow axis of open size say what is missing") {
                            node_text("u", "Unpack", {"x"}, {{"axis", "i: 1"}, {"num", "i: 3"}}) +
                            node_text("y", "Add", {"u", "u:2"});
   const std::string error =
-      error_of([&] { graphdef::import_graph(parsed(text), {.outputs = {"y"}}); });
+      error_of([&] { graphdef::import_graph(parsed_graph_def(text), {.outputs = {"y"}}); });
   CHECK_MESSAGE(contains(error, "the size of its axis 1 is not known before the run"), error);
   CHECK_MESSAGE(contains(error, "--inputs"), error);
 }

@@ -12,13 +12,16 @@
 
 #include "support/error_of.h"
 #include "support/numbers.h"
+#include "support/read_dataset.h"
 
 TEST_SUITE_BEGIN("data");
 
 namespace {
 
 using namespace keel;
+using keel_test::all_numbers;
 using keel_test::contains;
+using keel_test::cursor_behind;
 using keel_test::error_of;
 using keel_test::numbers;
 using Numbers = std::vector<int64_t>;
@@ -36,11 +39,6 @@ Numbers rest_of(DatasetIterator& iterator) {
   return rest;
 }
 
-Numbers all(const Dataset& dataset) {
-  DatasetIterator iterator(dataset);
-  return rest_of(iterator);
-}
-
 // Counts how many of the passes of `size` items are of an order that no other has; each part of
 // `outer` items begins with a new pass, and what its end cuts off is left out.
 size_t orders(const Numbers& items, size_t size, size_t outer) {
@@ -52,12 +50,6 @@ size_t orders(const Numbers& items, size_t size, size_t outer) {
     }
   }
   return orders.size();
-}
-
-Cursor cursor_behind(const Dataset& dataset, int elements) {
-  DatasetIterator iterator(dataset);
-  for (int i = 0; i < elements; ++i) REQUIRE(iterator.next());
-  return iterator.cursor();
 }
 
 // The rest behind the cursor, however the first elements are passed over.
@@ -74,7 +66,7 @@ void check_resumes(const Dataset& dataset, int elements) {
 TEST_CASE("each pass inside of an endless repeat that is repeated is shuffled anew") {
   const Dataset shuffled = numbers(20).shuffle(3);
   const Dataset twice = shuffled.repeat().take(50);
-  const Numbers items = all(twice.repeat(4));
+  const Numbers items = all_numbers(twice.repeat(4));
   REQUIRE(items.size() == 200);
   CHECK(orders(items, 20, 50) == 8);
   // The first outer pass goes through the rounds from 0 up.
@@ -85,11 +77,11 @@ TEST_CASE("each pass inside of an endless repeat that is repeated is shuffled an
   }
   for (int elements = 0; elements < 200; elements += 7) check_resumes(twice.repeat(4), elements);
   // Deeper, and where the numbers of passes do not fit 64 bits.
-  CHECK(orders(all(twice.repeat().take(150).repeat(3)), 20, 50) == 18);
+  CHECK(orders(all_numbers(twice.repeat().take(150).repeat(3)), 20, 50) == 18);
   const Dataset unsized = shuffled.filter([](const ItemView&) { return true; });
   const int64_t many = int64_t{1} << 62;
-  CHECK(orders(all(unsized.repeat(many).take(40).repeat(6)), 20, 40) == 12);
-  CHECK(orders(all(shuffled.repeat(2).repeat(4)), 20, 40) == 8);
+  CHECK(orders(all_numbers(unsized.repeat(many).take(40).repeat(6)), 20, 40) == 12);
+  CHECK(orders(all_numbers(shuffled.repeat(2).repeat(4)), 20, 40) == 8);
 }
 
 TEST_CASE("cursors behind joined batches let no other batch size in") {
@@ -147,7 +139,7 @@ TEST_CASE("joined shares of batches of unequal size resume where they were") {
   const Dataset shares = numbers(16)
                              .batch(2, BatchShare{.count = 2, .index = 1})
                              .concatenate(numbers(6, 100).batch(2));
-  CHECK(all(shares) == Numbers{2, 3, 6, 7, 10, 11, 14, 15, 100, 101, 102, 103, 104, 105});
+  CHECK(all_numbers(shares) == Numbers{2, 3, 6, 7, 10, 11, 14, 15, 100, 101, 102, 103, 104, 105});
   for (int elements = 0; elements < 8; ++elements) check_resumes(shares, elements);
 }
 

@@ -27,7 +27,7 @@ using keel_test::TempFolder;
 
 using Steps = std::vector<int64_t>;
 
-struct Training {
+struct SavedTraining {
   HalvingModel model;
   Session session{model.graph, device("ref")};
   std::shared_ptr<NumberFeeder> feeder = halving_feeder(device("ref"), 1 << 30);
@@ -38,7 +38,7 @@ CheckpointOptions checkpoints(int64_t every, int64_t keep, const TempFolder& fol
   return {.folder = folder.path(), .every_n_steps = every, .keep = keep, .waits_for_writer = true};
 }
 
-Steps steps_in(const TempFolder& folder) {
+Steps saved_steps(const TempFolder& folder) {
   Steps steps;
   for (const CheckpointFile& file : checkpoints_in(folder.path())) steps.push_back(file.step);
   return steps;
@@ -71,11 +71,11 @@ class FullDisk {
 TEST_CASE("a save that fails behind an older file leaves the later ones in place") {
   const TempFolder folder;
   CheckpointOptions options = checkpoints(10, 0, folder);
-  Training first;
+  SavedTraining first;
   first.trainer.fit({.steps = 40, .checkpoint = options});
-  REQUIRE(steps_in(folder) == Steps{10, 20, 30, 40});
+  REQUIRE(saved_steps(folder) == Steps{10, 20, 30, 40});
 
-  Training back;
+  SavedTraining back;
   back.trainer.resume(checkpoint_path(folder.path(), 20));
   {
     FullDisk full(options, 0, 1000);
@@ -84,18 +84,18 @@ TEST_CASE("a save that fails behind an older file leaves the later ones in place
     CHECK_MESSAGE(contains(full.errors[0], "step-0000000025.safetensors: cannot write"),
                   full.errors[0]);
   }
-  CHECK(steps_in(folder) == Steps{10, 20, 30, 40});
+  CHECK(saved_steps(folder) == Steps{10, 20, 30, 40});
   CHECK(names_in(folder.path()).size() == 4);
 
   // They go with the first one that can be written, also where it has the name of one of them.
-  Training again;
+  SavedTraining again;
   again.trainer.resume(checkpoint_path(folder.path(), 20));
   FullDisk full(options, 0, 30);
   options.every_n_steps = 5;
   again.trainer.fit({.steps = 10, .checkpoint = options});
   CHECK(full.errors.size() == 1);
-  CHECK(steps_in(folder) == Steps{10, 20, 30});
-  Training last;
+  CHECK(saved_steps(folder) == Steps{10, 20, 30});
+  SavedTraining last;
   last.trainer.resume(folder.path());
   CHECK(last.session.state_sha256() == again.session.state_sha256());
 }
@@ -110,11 +110,11 @@ TEST_CASE("the file of the best stays until that of a better one is written") {
   std::vector<Steps> seen;
   const ValidationOptions validation{.measure =
                                          [&] {
-                                           seen.push_back(steps_in(folder));
+                                           seen.push_back(saved_steps(folder));
                                            return values.at(measured++);
                                          },
                                      .every_n_steps = 10};
-  Training t;
+  SavedTraining t;
   const TrainReport report =
       t.trainer.fit({.steps = 40, .validation = validation, .checkpoint = options});
   CHECK(report.best->step == 30);

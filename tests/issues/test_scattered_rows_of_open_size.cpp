@@ -40,7 +40,7 @@ struct RowOp {
   }
 };
 
-keel::Tensor numbers(const keel::Shape& shape, int factor) {
+keel::Tensor scattered_numbers(const keel::Shape& shape, int factor) {
   keel::Tensor tensor(keel::f32, shape);
   for (int64_t i = 0; i < tensor.num_elements(); ++i)
     tensor.set(i, static_cast<double>(i * factor % 11 - 4));
@@ -98,7 +98,8 @@ TEST_CASE("ScatterND of rows whose size is open puts them where the indices say"
       CAPTURE(backend);
       keel::Session session(*model.graph, keel::device(backend));
       for (const int64_t n : {1, 4}) {
-        const keel::Tensor x = numbers({3, n, 2}, 3), u = numbers({count, n, 2}, 7);
+        const keel::Tensor x = scattered_numbers({3, n, 2}, 3),
+                           u = scattered_numbers({count, n, 2}, 7);
         const keel::Tensor y =
             session.run(model.output("y"), {{model.input("x"), x}, {model.input("u"), u}});
         CHECK(bit_equal(y, scattered(reduction, x, places, u, n * 2)));
@@ -119,7 +120,8 @@ TEST_CASE("ScatterND and GatherND of two indices leave one size of a row open") 
                    .named = {1, 0, 0, -1}};
     const keel::onnx::ImportedModel model = op.import();
     keel::Session session(*model.graph, keel::device("ref"));
-    const keel::Tensor x = numbers({2, 3, 5, 2}, 3), u = numbers({1, 2, 5, 2}, 7);
+    const keel::Tensor x = scattered_numbers({2, 3, 5, 2}, 3),
+                       u = scattered_numbers({1, 2, 5, 2}, 7);
     const keel::Tensor y =
         session.run(model.output("y"), {{model.input("x"), x}, {model.input("u"), u}});
     CHECK(bit_equal(y, scattered(reduction, x, {3, 2}, u, 10)));
@@ -132,7 +134,7 @@ TEST_CASE("ScatterND and GatherND of two indices leave one size of a row open") 
                        .named = {1, 0, 0, -1}};
   const keel::onnx::ImportedModel model = gathered.import();
   keel::Session session(*model.graph, keel::device("ref"));
-  const keel::Tensor x = numbers({2, 3, 5, 2}, 3);
+  const keel::Tensor x = scattered_numbers({2, 3, 5, 2}, 3);
   const keel::Tensor y = session.run(model.output("y"), {{model.input("x"), x}});
   REQUIRE(y.shape() == keel::Shape{2, 5, 2});
   for (int64_t i = 0; i < 10; ++i) {
@@ -165,8 +167,8 @@ TEST_CASE("ScatterND refuses what only a run knows and rows that do not fit") {
   const keel::onnx::ImportedModel model = op.import();
   keel::Session session(*model.graph, keel::device("ref"));
   const std::string error = error_of([&] {
-    session.run(model.output("y"),
-                {{model.input("x"), numbers({2, 3}, 1)}, {model.input("u"), numbers({1, 1}, 1)}});
+    session.run(model.output("y"), {{model.input("x"), scattered_numbers({2, 3}, 1)},
+                                    {model.input("u"), scattered_numbers({1, 1}, 1)}});
   });
   CHECK_MESSAGE(contains(error, "ScatterND: updates: expected size 3"), error);
 }

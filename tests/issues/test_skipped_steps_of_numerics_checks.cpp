@@ -20,7 +20,7 @@ using namespace keel::testing;
 
 // Elements of about 1; those of steps 5 and 12, counted from 1, have one of 1000, whose exp is
 // infinite in f32.
-std::shared_ptr<NumberFeeder> rows(const Device& on) {
+std::shared_ptr<NumberFeeder> rows_with_overflows(const Device& on) {
   auto feeder = std::make_shared<NumberFeeder>(
       on, ElementSpec{{{"x", {f32, {4, 6}}}}}, [](int64_t i, const std::vector<void*>& fields) {
         auto* x = static_cast<float*>(fields[0]);
@@ -33,12 +33,13 @@ std::shared_ptr<NumberFeeder> rows(const Device& on) {
   return feeder;
 }
 
-struct Trained {
+struct CheckedTraining {
   TrainReport report;
   std::string sha;
 };
 
-Trained train(const char* backend, NumericsMode mode, int64_t loop_size, bool tells = true) {
+CheckedTraining train_checked(const char* backend, NumericsMode mode, int64_t loop_size,
+                              bool tells = true) {
   Graph g;
   const Value x = g.input("x", f32, {4, 6}), w = g.state("w", uniform({6, 3}, -1, 1));
   const Value good = all_finite({named(exp(x), "growth")});
@@ -47,10 +48,10 @@ Trained train(const char* backend, NumericsMode mode, int64_t loop_size, bool te
   Session session(g, device(backend));
   Trainer trainer(session, {.update = apply_if(good, sgd(0.01).minimize(loss)),
                             .fetches = {loss, skipped},
-                            .source = rows(session.device())});
+                            .source = rows_with_overflows(session.device())});
   TrainOptions options{.steps = 20, .loop_size = loop_size, .check_numerics = mode};
   if (tells) options.dump.overflow = skipped;
-  Trained result;
+  CheckedTraining result;
   result.report = trainer.fit(options);
   CHECK(session.updates_applied() == 18);
   result.sha = session.state_sha256();
@@ -62,22 +63,22 @@ Trained train(const char* backend, NumericsMode mode, int64_t loop_size, bool te
 TEST_CASE("steps that are skipped for an infinite number are named where the training tells them") {
   for (const char* backend : {"ref", "cpu", "npu"}) {
     CAPTURE(backend);
-    const Trained plain = train(backend, NumericsMode::kOff, 7);
+    const CheckedTraining plain = train_checked(backend, NumericsMode::kOff, 7);
     CHECK(plain.report.numerics.empty());
     for (const int64_t loop_size : {1, 7, 100}) {
       CAPTURE(loop_size);
-      const Trained every = train(backend, NumericsMode::kEvery, loop_size);
+      const CheckedTraining every = train_checked(backend, NumericsMode::kEvery, loop_size);
       REQUIRE(every.report.numerics.size() == 2);
       CHECK(every.report.numerics[0].step == 5);
       CHECK(every.report.numerics[1].step == 12);
       for (const NumericsFinding& finding : every.report.numerics) CHECK(finding.name == "growth");
       CHECK(every.sha == plain.sha);
-      const Trained first = train(backend, NumericsMode::kFirst, loop_size);
+      const CheckedTraining first = train_checked(backend, NumericsMode::kFirst, loop_size);
       REQUIRE(first.report.numerics.size() == 1);
       CHECK(first.report.numerics[0].step == 5);
       CHECK(first.sha == plain.sha);
     }
-    CHECK(train(backend, NumericsMode::kEvery, 7, /*tells=*/false).report.numerics.empty());
+    CHECK(train_checked(backend, NumericsMode::kEvery, 7, /*tells=*/false).report.numerics.empty());
   }
 }
 

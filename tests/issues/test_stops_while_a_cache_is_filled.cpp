@@ -17,6 +17,7 @@
 #include "keel/data/pipeline/dataset.h"
 #include "keel/data/pipeline/iterator.h"
 
+#include "support/read_dataset.h"
 #include "unit/host_device_for_tests.h"
 
 TEST_SUITE_BEGIN("pipeline");
@@ -29,19 +30,20 @@ using keel::DequeueStatus;
 using keel::ElementSpec;
 using keel::ItemSlot;
 using keel::ItemView;
+using keel_test::all_numbers;
 
 constexpr int64_t kItems = 5000;
 constexpr int64_t kStopAt = 20;
 // Items that other threads may have begun when the flag is raised.
 constexpr int64_t kUnderWay = 8;
 
-ElementSpec number(const std::string& name) { return {{{name, {keel::i64, {}}}}}; }
+ElementSpec number_element(const std::string& name) { return {{{name, {keel::i64, {}}}}}; }
 
 // Items 0, 1, ...; `made` is called with how many there are with each of them.
 template <class Made>
 Dataset counted(std::atomic<int64_t>& count, int64_t size, Made made) {
   return Dataset::from_generator(
-      number("n"),
+      number_element("n"),
       [&count, made](int64_t index, const ItemSlot& out) {
         out.data<int64_t>(0)[0] = index;
         made(++count);
@@ -51,20 +53,11 @@ Dataset counted(std::atomic<int64_t>& count, int64_t size, Made made) {
 }
 
 Dataset copied(const Dataset& from, const std::string& name, int threads) {
-  return from.map(number(name),
+  return from.map(number_element(name),
                   [](const ItemView& in, const ItemSlot& out) {
                     out.data<int64_t>(0)[0] = in.data<int64_t>(0)[0];
                   },
                   {.threads = threads});
-}
-
-std::vector<int64_t> all(const Dataset& dataset) {
-  DatasetIterator iterator(dataset);
-  std::vector<int64_t> numbers;
-  while (const auto element = iterator.next()) {
-    for (const int64_t n : (*element)[0].data<int64_t>()) numbers.push_back(n);
-  }
-  return numbers;
 }
 
 }  // namespace
@@ -129,7 +122,7 @@ TEST_CASE("a reader that waits for another one to fill a cache can be stopped") 
                            goes.wait();
                          }).cache();
   std::vector<int64_t> filled;
-  std::thread filler([&] { filled = all(cached); });
+  std::thread filler([&] { filled = all_numbers(cached); });
   reached.get_future().wait();
   std::atomic<bool> stop{false}, ended{false};
   // Its first part tells that the second one, which waits, is opened next.
@@ -178,7 +171,7 @@ TEST_CASE("a reader that waits fills the cache where the one before it was stopp
     });
     const Dataset both = Dataset::zip({copied(first, "m", 1).cache(), cached});
     size_t waited = 0;
-    std::thread waiter([&] { waited = all(both).size(); });
+    std::thread waiter([&] { waited = all_numbers(both).size(); });
     begun.get_future().wait();
     // The waiter opens the cache next; nothing tells when it waits there.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -213,8 +206,8 @@ TEST_CASE("a cache is filled anew by the next reader where one was stopped or fa
     stop = false;
   }
   count = kStopAt;
-  CHECK(all(cached).size() == 50);
-  CHECK(all(cached.prefetch(3)).size() == 50);
+  CHECK(all_numbers(cached).size() == 50);
+  CHECK(all_numbers(cached.prefetch(3)).size() == 50);
   CHECK(count.load() == kStopAt + 50);
 }
 

@@ -40,10 +40,10 @@ struct Dual {
   }
 };
 
-enum class Form { kUnrolled, kLoop, kSegments, kWhile, kCond };
+enum class StepsForm { kUnrolled, kLoop, kSegments, kWhile, kCond };
 
 // Three steps, or one in a branch; each in a HostScope of its own where `inside`.
-Value run(Form form, const Value& start, const Value& w, bool inside) {
+Value three_steps(StepsForm form, const Value& start, const Value& w, bool inside) {
   Graph& g = start.graph();
   const BodyFunction turn = [&](const Values& v) -> Values {
     std::optional<HostScope> host;
@@ -52,13 +52,13 @@ Value run(Form form, const Value& start, const Value& w, bool inside) {
   };
   const BodyFunction same = [](const Values& v) { return v; };
   switch (form) {
-    case Form::kUnrolled:
+    case StepsForm::kUnrolled:
       return turn(turn(turn({start})))[0];
-    case Form::kLoop:
+    case StepsForm::kLoop:
       return while_loop({start}, {}, turn, {.trip_count = 3})[0];
-    case Form::kSegments:
+    case StepsForm::kSegments:
       return while_loop({start}, {}, turn, {.trip_count = 3, .recompute_every = 2})[0];
-    case Form::kWhile: {
+    case StepsForm::kWhile: {
       const auto below = [&](const Values& v) {
         std::optional<HostScope> host;
         if (inside) host.emplace(g);
@@ -66,7 +66,7 @@ Value run(Form form, const Value& start, const Value& w, bool inside) {
       };
       return while_loop({start}, below, turn, {.max_trips = 5})[0];
     }
-    case Form::kCond: {
+    case StepsForm::kCond: {
       std::optional<HostScope> host;
       if (inside) host.emplace(g);
       const Value below = less(sum(start), 100.0);
@@ -77,21 +77,21 @@ Value run(Form form, const Value& start, const Value& w, bool inside) {
   return start;
 }
 
-int turns_of(Form form) {
-  if (form == Form::kCond) return 1;
-  if (form != Form::kWhile) return 3;
+int turns_of(StepsForm form) {
+  if (form == StepsForm::kCond) return 1;
+  if (form != StepsForm::kWhile) return 3;
   int turns = 0;
   while (turns < 5 && 3 * Dual().after(turns).value < 3.5) ++turns;
   return turns;
 }
 
-constexpr Form kForms[] = {Form::kUnrolled, Form::kLoop, Form::kSegments, Form::kWhile,
-                           Form::kCond};
+constexpr StepsForm kForms[] = {StepsForm::kUnrolled, StepsForm::kLoop, StepsForm::kSegments,
+                                StepsForm::kWhile, StepsForm::kCond};
 
 }  // namespace
 
 TEST_CASE("gradients of f64 work on the host add up on the host") {
-  for (const Form form : kForms) {
+  for (const StepsForm form : kForms) {
     for (const bool inside : {false, true}) {
       CAPTURE(static_cast<int>(form));
       CAPTURE(inside);
@@ -101,7 +101,7 @@ TEST_CASE("gradients of f64 work on the host add up on the host") {
       std::optional<HostScope> host(std::in_place, g);
       const Value wide = cast(w, f64), start = cast(x, f64);
       if (inside) host.reset();
-      const Value last = run(form, start, wide, inside);
+      const Value last = three_steps(form, start, wide, inside);
       if (inside) host.emplace(g);
       const Value loss = sum(last);
       host.reset();
@@ -143,7 +143,7 @@ TEST_CASE("gradients that are taken outside of a HostScope add up where their us
 
 TEST_CASE("gradients of what keeps its dtypes add up in them") {
   for (const std::string precision : {"fp16", "force_fp16", "mixed_float16"}) {
-    for (const Form form : kForms) {
+    for (const StepsForm form : kForms) {
       CAPTURE(precision);
       CAPTURE(static_cast<int>(form));
       Graph g;
@@ -152,7 +152,7 @@ TEST_CASE("gradients of what keeps its dtypes add up in them") {
       Value loss;
       {
         const KeepDtypeScope keep(g);
-        loss = sum(run(form, x, w, false));
+        loss = sum(three_steps(form, x, w, false));
       }
       const Value slope = gradients(loss, {w})[0];
       Session session(g, device("cpu"), {.precision = Precision::named(precision)});

@@ -34,9 +34,9 @@ TEST_CASE("a fused product does not take a table for its gathered rows") {
     const Operands x(g);
     const Value y = g.add("fused", {x.table, x.rows, x.w}, {}, CallSite::here(), {body}).output();
     Session session(g, device(where));
-    const Feeds feeds{{x.table, Tensor::of<uint8_t>({3, 2}, {1, 2, 3, 4, 5, 6})},
-                      {x.rows, Tensor::of<int32_t>({3}, {2, 1, 0})},
-                      {x.w, Tensor::of<float>({2, 1}, {1, 10})}};
+    const keel::Feeds feeds{{x.table, Tensor::of<uint8_t>({3, 2}, {1, 2, 3, 4, 5, 6})},
+                            {x.rows, Tensor::of<int32_t>({3}, {2, 1, 0})},
+                            {x.w, Tensor::of<float>({2, 1}, {1, 10})}};
     try {
       const Tensor result = session.run(y, feeds);
       // Rows [6, 8], [6, 8], [6, 8] of the sums.

@@ -28,13 +28,13 @@ using keel_test::contains;
 using keel_test::error_of;
 using keel_test::RefusedThreads;
 
-// The warnings that are logged while it lives.
-class Warnings {
+// What is logged while it lives.
+class LoggedText {
  public:
-  Warnings() {
+  LoggedText() {
     set_log_sink([this](LogLevel, const std::string& line) { lines_ += line + "\n"; });
   }
-  ~Warnings() { set_log_sink({}); }
+  ~LoggedText() { set_log_sink({}); }
   const std::string& lines() const { return lines_; }
 
  private:
@@ -83,7 +83,7 @@ TEST_CASE("parallel_for runs every chunk whichever of its threads the system ref
   for (const bool all_after : {false, true}) {
     for (int refused = 1; refused <= 6; ++refused) {
       const keel::ComputeThreads use(threads++);
-      const Warnings warnings;
+      const LoggedText warnings;
       const RefusedThreads system(refused, all_after);
       for (int round = 0; round < 20; ++round) check_chunks(64);
       if (system.calls() >= refused)
@@ -94,7 +94,7 @@ TEST_CASE("parallel_for runs every chunk whichever of its threads the system ref
 
 TEST_CASE("a pool works with the threads that there are") {
   for (int refused = 1; refused <= 4; ++refused) {
-    const Warnings warnings;
+    const LoggedText warnings;
     const RefusedThreads system(refused, true);
     ThreadPool pool(4);
     std::atomic<int64_t> sum{0};
@@ -128,7 +128,7 @@ TEST_CASE("the files of a data set are read one after the other without a second
     folder.write(part + "-images-idx3-ubyte", idx_header({3, 2, 2}) + std::string(12, 'x'));
     folder.write(part + "-labels-idx1-ubyte", idx_header({3}) + std::string(3, 1));
   }
-  const Warnings warnings;
+  const LoggedText warnings;
   const RefusedThreads system(1, true);
   CHECK(load_mnist(folder.path()).test.count() == 3);
   CHECK(contains(warnings.lines(), "read one after the other"));
@@ -139,7 +139,7 @@ TEST_CASE("a training with map prefetch feed and loop survives each thread that 
   int completed = 0;
   for (const bool all_after : {false, true}) {
     for (int refused = 1; refused <= 12; ++refused) {
-      const Warnings warnings;
+      const LoggedText warnings;
       const RefusedThreads system(refused, all_after);
       int64_t steps = 0;
       const std::string error = error_of([&] { steps = train_once(); });

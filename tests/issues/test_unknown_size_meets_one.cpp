@@ -19,7 +19,7 @@ namespace {
 using keel_test::contains;
 using keel_test::error_of;
 
-Tensor ramp(const Shape& shape) {
+Tensor tenths(const Shape& shape) {
   Tensor t(f32, shape);
   for (int64_t i = 0; i < t.num_elements(); ++i) t.set(i, 0.1 * static_cast<double>(i + 1));
   return t;
@@ -36,11 +36,11 @@ TEST_CASE("einsum takes no 1 for a size that another operand declares as unknown
     const Value a = g.input("a", f32, {-1, 3}), b = g.input("b", f32, {-1, 3});
     const Value rows = einsum("bi,bi->b", {a, b}), all = einsum("bi,bj->ij", {a, b});
     Session session(g, device(backend));
-    CHECK(session.run({rows}, {{a, ramp({4, 3})}, {b, ramp({4, 3})}})[0].shape() == Shape{4});
-    CHECK(session.run({all}, {{a, ramp({4, 3})}, {b, ramp({4, 3})}})[0].shape() == Shape{3, 3});
+    CHECK(session.run({rows}, {{a, tenths({4, 3})}, {b, tenths({4, 3})}})[0].shape() == Shape{4});
+    CHECK(session.run({all}, {{a, tenths({4, 3})}, {b, tenths({4, 3})}})[0].shape() == Shape{3, 3});
     for (const Value& fetch : {rows, all}) {
       const std::string error = error_of([&] {
-        session.run({fetch}, {{a, ramp({4, 3})}, {b, ramp({1, 3})}});
+        session.run({fetch}, {{a, tenths({4, 3})}, {b, tenths({1, 3})}});
       });
       CHECK_MESSAGE(contains(error, "einsum: operand 1: expected size 4 along axis 0"), error);
       CHECK_MESSAGE(contains(error, "test_unknown_size_meets_one.cpp"), error);
@@ -64,9 +64,10 @@ TEST_CASE("losses take no 1 for a size that is declared as unknown") {
     const Value x = g.input("x", f32, {-1, 3}), y = g.input("y", f32, {-1, 3});
     const Value value = loss.second(x, y), slope = gradients(value, {x})[0];
     Session session(g, device("cpu"));
-    CHECK(session.run({slope}, {{x, ramp({4, 3})}, {y, ramp({4, 3})}})[0].shape() == Shape{4, 3});
+    CHECK(session.run({slope}, {{x, tenths({4, 3})}, {y, tenths({4, 3})}})[0].shape() ==
+          Shape{4, 3});
     const std::string error = error_of([&] {
-      session.run({value}, {{x, ramp({4, 3})}, {y, ramp({1, 3})}});
+      session.run({value}, {{x, tenths({4, 3})}, {y, tenths({1, 3})}});
     });
     CHECK_MESSAGE(contains(error, name + ": "), error);
     CHECK_MESSAGE(contains(error, "expected size 4 along axis 0"), error);
@@ -79,10 +80,10 @@ TEST_CASE("class ids of one row do not stand for all rows of an unknown batch") 
   const Value loss = nll_loss(x, ids), hits = accuracy(x, ids);
   Session session(g, device("cpu"));
   const Tensor four = Tensor::of<int64_t>({4}, {0, 1, 2, 0}), one = Tensor::of<int64_t>({1}, {0});
-  CHECK(session.run({loss, hits}, {{x, ramp({4, 3})}, {ids, four}}).size() == 2);
+  CHECK(session.run({loss, hits}, {{x, tenths({4, 3})}, {ids, four}}).size() == 2);
   for (const Value& fetch : {loss, hits}) {
     const std::string error = error_of([&] {
-      session.run({fetch}, {{x, ramp({4, 3})}, {ids, one}});
+      session.run({fetch}, {{x, tenths({4, 3})}, {ids, one}});
     });
     CHECK_MESSAGE(contains(error, "ids: expected size 4 along axis 0"), error);
   }

@@ -12,6 +12,7 @@
 
 #include "support/error_of.h"
 #include "support/graph_def_text.h"
+#include "support/imported_models.h"
 
 namespace keel {
 namespace {
@@ -19,12 +20,8 @@ namespace {
 using namespace keel_test;
 using Names = std::vector<std::string>;
 
-graphdef::GraphDef parsed(const std::string& text) {
-  return graphdef::parse_graph_def(text, "g.pbtxt", graphdef::FileKind::kGraph);
-}
-
-std::string refusal(const std::string& text, const Names& outputs) {
-  return error_of([&] { graphdef::import_graph(parsed(text), {.outputs = outputs}); });
+std::string update_refusal(const std::string& text, const Names& outputs) {
+  return error_of([&] { graphdef::import_graph(parsed_graph_def(text), {.outputs = outputs}); });
 }
 
 std::string scalar(const std::string& name, float value) {
@@ -74,17 +71,17 @@ TEST_CASE("an assignment in a branch is refused whoever waits for it") {
                            node_text("both", "NoOp", {"^group", "^step"});
   for (const char* output : {"c/Merge", "c/set", "group", "both"}) {
     CAPTURE(output);
-    const std::string error = refusal(text, {"y", output});
+    const std::string error = update_refusal(text, {"y", output});
     CHECK_MESSAGE(contains(error, "c/set"), error);
   }
-  const std::string error = refusal(text, {"y", "both"});
+  const std::string error = update_refusal(text, {"y", "both"});
   CHECK_MESSAGE(contains(error, "'c/set': runs in a branch"), error);
   CHECK_MESSAGE(contains(error, "assign in every run"), error);
   // Nothing asks for it.
-  CHECK(refusal(text, {"y", "step"}).empty());
+  CHECK(update_refusal(text, {"y", "step"}).empty());
   // It is left out because the user says so.
-  const auto model =
-      graphdef::import_graph(parsed(text), {.outputs = {"y", "both"}, .drop_updates = true});
+  const auto model = graphdef::import_graph(parsed_graph_def(text),
+                                            {.outputs = {"y", "both"}, .drop_updates = true});
   CHECK(model.update.assignments.empty());
 }
 
@@ -96,11 +93,11 @@ TEST_CASE("an assignment in a branch of a branch or behind a pivot is refused") 
       node_text("d/set", "AssignAddVariableOp", {"d/v:1", "d/x:1"}) +
       node_text("d/true", "Identity", {"d/x:1", "^d/set"}) +
       node_text("d/Merge", "Merge", {"d/x", "d/true"}) + node_text("group", "NoOp", {"^d/Merge"});
-  CHECK(contains(refusal(nested, {"y", "group"}), "'d/set': runs in a branch"));
+  CHECK(contains(update_refusal(nested, {"y", "group"}), "'d/set': runs in a branch"));
   const std::string pivot = conditional_update() +
                             node_text("set", "AssignVariableOp", {"v", "x", "^c/switch_t"}) +
                             node_text("late", "AssignAddVariableOp", {"v", "y", "^set"});
-  CHECK(contains(refusal(pivot, {"y", "late"}), "'set', 'late': runs in a branch"));
+  CHECK(contains(update_refusal(pivot, {"y", "late"}), "'set', 'late': runs in a branch"));
 }
 
 TEST_CASE("an assignment in a branch of a function is refused") {
@@ -113,14 +110,14 @@ TEST_CASE("an assignment in a branch of a function is refused") {
       "node_def { name: 's' op: 'Switch' input: 'a' input: 'c' } "
       "node_def { name: 'set' op: 'AssignVariableOp' input: 'h' input: 's:output_true:0' } "
       "node_def { name: 'n' op: 'Neg' input: 'a' } ret { key: 'r' value: 'n:y:0' } } }";
-  const std::string error = refusal(text, {"y"});
+  const std::string error = update_refusal(text, {"y"});
   CHECK_MESSAGE(contains(error, "'f/set': runs in a branch"), error);
 }
 
 namespace {
 
 // A function 'f' of a handle, a number and a condition, with these nodes and the result 'n'.
-std::string library(const std::string& nodes) {
+std::string branched_library(const std::string& nodes) {
   return "library { function { signature { name: 'f' input_arg { name: 'h' } input_arg { name: 'a' "
          "} input_arg { name: 'c' } output_arg { name: 'r' } } " +
          nodes + "node_def { name: 'n' op: 'Neg' input: 'a' } ret { key: 'r' value: 'n:y:0' } } }";
@@ -140,11 +137,11 @@ const NodeAttributes kCallOfF{{"f", "func { name: 'f' }"}};
 TEST_CASE("what a function does that nothing calls is no reason to refuse a graph") {
   const std::string text =
       conditional_update() +
-      library(
+      branched_library(
           "node_def { name: 's' op: 'Switch' input: 'a' input: 'c' } "
           "node_def { name: 'set' op: 'AssignVariableOp' input: 'h' input: 's:output_true:0' } "
           "node_def { name: 'lost' op: 'Exit' input: 'a' } ");
-  CHECK(refusal(text, {"y"}) == "");
+  CHECK(update_refusal(text, {"y"}) == "");
 }
 
 TEST_CASE("a call in a branch has the effects of the function") {
@@ -153,29 +150,31 @@ TEST_CASE("a call in a branch has the effects of the function") {
   for (const char* op : {"PartitionedCall", "StatefulPartitionedCall"}) {
     CAPTURE(op);
     const std::string call = in_branch(op, kCallOfF);
-    CHECK(contains(refusal(call + library(sets), {"y", "group"}), "'c/node': runs in a branch"));
-    CHECK(refusal(call + library(""), {"y", "group"}) == "");
+    CHECK(contains(update_refusal(call + branched_library(sets), {"y", "group"}),
+                   "'c/node': runs in a branch"));
+    CHECK(update_refusal(call + branched_library(""), {"y", "group"}) == "");
   }
   // The function may call another one that assigns.
-  std::string other = library(sets);
+  std::string other = branched_library(sets);
   other.replace(other.find("'f'"), 3, "'g'");
-  const std::string calls = library(
+  const std::string calls = branched_library(
       "node_def { name: 'call' op: 'PartitionedCall' input: 'h' input: 'a' input: 'c' "
       "attr { key: 'f' value { func { name: 'g' } } } } ");
-  CHECK(contains(refusal(in_branch("PartitionedCall", kCallOfF) + calls + other, {"y", "group"}),
-                 "'c/node': runs in a branch"));
+  CHECK(contains(
+      update_refusal(in_branch("PartitionedCall", kCallOfF) + calls + other, {"y", "group"}),
+      "'c/node': runs in a branch"));
 }
 
 TEST_CASE("ops in a branch are refused by what they change") {
   for (const char* op : {"ResourceStridedSliceAssign", "StridedSliceAssign", "CountUpTo",
                          "LookupTableInsertV2", "SaveV2", "QueueEnqueueV2", "AssignVariableOp"}) {
     CAPTURE(op);
-    CHECK(contains(refusal(in_branch(op), {"y", "group"}), "'c/node': runs in a branch"));
+    CHECK(contains(update_refusal(in_branch(op), {"y", "group"}), "'c/node': runs in a branch"));
   }
   for (const char* op :
        {"QueueSizeV2", "IteratorToStringHandle", "ScatterNdNonAliasingAdd", "StatefulUniform"}) {
     CAPTURE(op);
-    CHECK(refusal(in_branch(op), {"y", "group"}) == "");
+    CHECK(update_refusal(in_branch(op), {"y", "group"}) == "");
   }
 }
 
@@ -184,8 +183,9 @@ TEST_CASE("conditionals of the file are not counted as converted ones") {
                                 {"else_branch", "func { name: 'f' }"}};
   const std::string text = conditional_update() + switched("c/p", {"p", "p"}, "DT_BOOL") +
                            node_text("c/if", "If", {"c/p:1", "c/v:1", "c/x:1", "c/p:1"}, branches) +
-                           node_text("group", "NoOp", {"^c/if"}) + library("");
-  CHECK(graphdef::import_graph(parsed(text), {.outputs = {"y", "group"}}).conditionals == 0);
+                           node_text("group", "NoOp", {"^c/if"}) + branched_library("");
+  CHECK(graphdef::import_graph(parsed_graph_def(text), {.outputs = {"y", "group"}}).conditionals ==
+        0);
 }
 
 TEST_CASE("what no run reaches and what is only printed in a branch is left out") {
@@ -194,11 +194,11 @@ TEST_CASE("what no run reaches and what is only printed in a branch is left out"
                             switched("n/x", {"c/x", "p"}, "DT_FLOAT") +
                             node_text("set", "AssignVariableOp", {"n/v:1", "n/x:1"}) +
                             node_text("w/Assign", "NoOp", {"^set"});
-  CHECK(refusal(never, {"y", "set"}).empty());
+  CHECK(update_refusal(never, {"y", "set"}).empty());
   const std::string printed = conditional_update() +
                               node_text("print", "Print", {"c/x:1", "c/x:1"}) +
                               node_text("group", "NoOp", {"^print"});
-  CHECK(refusal(printed, {"y", "group"}).empty());
+  CHECK(update_refusal(printed, {"y", "group"}).empty());
 }
 
 namespace {
@@ -211,7 +211,7 @@ struct Ran {
 };
 
 // Reads "b" behind an assignment to "a", which begins with 1.
-Ran run(const graphdef::GraphDef& graph) {
+Ran run_twice(const graphdef::GraphDef& graph) {
   const auto model = graphdef::import_graph(graph, {.outputs = {"y"}});
   Session session(*model.graph, device("ref"));
   Ran ran{.variables = model.weights.size()};
@@ -233,20 +233,22 @@ TEST_CASE("TensorFlow variables of one shared name are one variable") {
   for (const std::string& first : {assigned_first("a", "one"), assigned_first("b", "one"),
                                    assigned_first("a", "one") + assigned_first("b", "one")}) {
     CAPTURE(first);
-    const Ran ran = run(parsed(read_behind_assignment(a + b + first)));
+    const Ran ran = run_twice(parsed_graph_def(read_behind_assignment(a + b + first)));
     CHECK(ran.values == std::vector<double>{11, 21});
     CHECK(ran.variables == 1);
   }
   // A MetaGraphDef says the initial value of a name that is not the first.
-  graphdef::GraphDef graph = parsed(read_behind_assignment(a + b));
+  graphdef::GraphDef graph = parsed_graph_def(read_behind_assignment(a + b));
   graph.variables = {{"b:0", "one", true}};
-  CHECK(run(graph).values == std::vector<double>{11, 21});
+  CHECK(run_twice(graph).values == std::vector<double>{11, 21});
   // A session of one process calls its default container so.
   const NodeAttributes local{{"container", "s: 'localhost'"}, {"shared_name", "s: 'w'"}};
-  CHECK(run(parsed(read_behind_assignment(handle("a", local) + b + assigned_first("a", "one"))))
+  CHECK(run_twice(parsed_graph_def(
+                      read_behind_assignment(handle("a", local) + b + assigned_first("a", "one"))))
             .variables == 1);
   // The file may have them in another order.
-  CHECK(run(parsed(read_behind_assignment(b + a + assigned_first("a", "one")))).variables == 1);
+  CHECK(run_twice(parsed_graph_def(read_behind_assignment(b + a + assigned_first("a", "one"))))
+            .variables == 1);
 }
 
 TEST_CASE("TensorFlow variables of other containers or devices or without a name are apart") {
@@ -260,7 +262,7 @@ TEST_CASE("TensorFlow variables of other containers or devices or without a name
         handle("a", kShared, "DT_FLOAT", "/job:ps/task:0") +
             handle("b", kShared, "DT_FLOAT", "/job:ps/task:1")}) {
     CAPTURE(variables);
-    const Ran ran = run(parsed(read_behind_assignment(variables + first)));
+    const Ran ran = run_twice(parsed_graph_def(read_behind_assignment(variables + first)));
     CHECK(ran.values == std::vector<double>{1, 1});
     CHECK(ran.variables == 2);
   }
@@ -279,22 +281,23 @@ TEST_CASE("a TensorFlow variable has one device in all of its spellings") {
   for (const Names& devices : one_each) {
     CAPTURE(devices[0]);
     CAPTURE(devices[1]);
-    const Ran ran =
-        run(parsed(read_behind_assignment(on("a", devices[0]) + on("b", devices[1])) + first));
+    const Ran ran = run_twice(parsed_graph_def(
+        read_behind_assignment(on("a", devices[0]) + on("b", devices[1])) + first));
     CHECK(ran.values == std::vector<double>{11, 21});
     CHECK(ran.variables == 1);
   }
   for (const Names& devices : {Names{"/cpu:0", "/gpu:0"}, {"/job:a/gpu:0", "/job:b"}}) {
     CAPTURE(devices[0]);
-    const Ran ran =
-        run(parsed(read_behind_assignment(on("a", devices[0]) + on("b", devices[1])) + first));
+    const Ran ran = run_twice(parsed_graph_def(
+        read_behind_assignment(on("a", devices[0]) + on("b", devices[1])) + first));
     CHECK(ran.values == std::vector<double>{1, 1});
     CHECK(ran.variables == 2);
   }
   // Another job's devices are no others of this one.
   const std::string elsewhere = on("c", "/job:b/gpu:1") + on("d", "/job:b/gpu:0");
-  CHECK(run(parsed(read_behind_assignment(on("a", "/job:a") + on("b", "/job:a/gpu:0")) + first +
-                   elsewhere))
+  CHECK(run_twice(
+            parsed_graph_def(read_behind_assignment(on("a", "/job:a") + on("b", "/job:a/gpu:0")) +
+                             first + elsewhere))
             .values == std::vector<double>{11, 21});
 }
 
@@ -303,12 +306,12 @@ TEST_CASE("a TensorFlow variable that may be one of several devices' is refused"
                            handle("c", kShared, "DT_FLOAT", "/gpu:1") + assigned_first("a", "one") +
                            assigned_first("b", "one") +
                            node_text("z", "ReadVariableOp", {"a"}, {{"dtype", "type: DT_FLOAT"}});
-  const std::string error = refusal(read_behind_assignment(text), {"y"});
+  const std::string error = update_refusal(read_behind_assignment(text), {"y"});
   CHECK_MESSAGE(contains(error, "variable 'w': its nodes may be one variable or several"), error);
   CHECK_MESSAGE(contains(error, "'a' on '/gpu:0', 'b' on ''"), error);
   CHECK_MESSAGE(contains(error, "the whole device of each node"), error);
   // Nothing asks for the one that leaves it open.
-  CHECK(refusal(read_behind_assignment(text), {"z"}) == "");
+  CHECK(update_refusal(read_behind_assignment(text), {"z"}) == "");
 }
 
 TEST_CASE("a TensorFlow reference has its node's name where it has no other") {
@@ -318,7 +321,7 @@ TEST_CASE("a TensorFlow reference has its node's name where it has no other") {
                 {{"dtype", "type: DT_FLOAT"}, {"shape", "shape {}"}, {"shared_name", "s: 'w'"}}) +
       node_text("set", "AssignAdd", {"again", "ten"}) +
       node_text("y", "Identity", {"w", "^set"}, {{"T", "type: DT_FLOAT"}});
-  const Ran ran = run(parsed(text));
+  const Ran ran = run_twice(parsed_graph_def(text));
   CHECK(ran.values == std::vector<double>{11, 21});
   CHECK(ran.variables == 1);
 }
@@ -327,11 +330,11 @@ TEST_CASE("a TensorFlow variable of two dtypes is refused where both are needed"
   const std::string apart = handle("a", kShared) + handle("b", kShared, "DT_DOUBLE") +
                             scalar("one", 1) + assigned_first("a", "one") +
                             node_text("z", "ReadVariableOp", {"a"}, {{"dtype", "type: DT_FLOAT"}});
-  CHECK(refusal(apart, {"z"}) == "");
-  const std::string error =
-      refusal(read_behind_assignment(handle("a", kShared) + handle("b", kShared, "DT_DOUBLE") +
-                                     assigned_first("a", "one")),
-              {"y"});
+  CHECK(update_refusal(apart, {"z"}) == "");
+  const std::string error = update_refusal(
+      read_behind_assignment(handle("a", kShared) + handle("b", kShared, "DT_DOUBLE") +
+                             assigned_first("a", "one")),
+      {"y"});
   CHECK_MESSAGE(contains(error, "node 'b': is of another dtype than 'a'"), error);
   CHECK_MESSAGE(contains(error, "a shared_name of its own"), error);
 }

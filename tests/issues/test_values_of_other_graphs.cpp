@@ -23,7 +23,7 @@ using keel_test::error_of;
 std::string line(int number) { return "test_values_of_other_graphs.cpp:" + std::to_string(number); }
 
 // `use` must be refused, naming its line and the one where the value was made.
-void check_refused(int used, int made, const std::function<void()>& use) {
+void check_value_refused(int used, int made, const std::function<void()>& use) {
   const std::string text = error_of(use);
   CAPTURE(text);
   CHECK(contains(text, line(used) + ")"));
@@ -46,11 +46,11 @@ TEST_CASE("gradients by a value of another graph are refused") {
   const int made = __LINE__ - 1;
   const Value loss = sum(x);
   const size_t nodes = g.size();
-  check_refused(__LINE__, made, [&] { gradients(loss, {y}); });
-  check_refused(__LINE__, made, [&] { gradients(loss, {x, y}); });
+  check_value_refused(__LINE__, made, [&] { gradients(loss, {y}); });
+  check_value_refused(__LINE__, made, [&] { gradients(loss, {x, y}); });
   CHECK(g.size() == nodes);
   const Value w = h.state("w", zeros({3}));
-  check_refused(__LINE__, __LINE__ - 1, [&] { sgd(0.1).minimize(loss, {w}); });
+  check_value_refused(__LINE__, __LINE__ - 1, [&] { sgd(0.1).minimize(loss, {w}); });
 }
 
 TEST_CASE("a value of another graph is refused by every op that takes it") {
@@ -59,20 +59,20 @@ TEST_CASE("a value of another graph is refused by every op that takes it") {
   const Value x = g.input("x", f32, {2, 2});
   const Value y = h.input("y", f32, {2, 2}) * 2;
   const int made = __LINE__ - 1;
-  check_refused(__LINE__, made, [&] { x + y; });
-  check_refused(__LINE__, made, [&] { matmul(x, y); });
-  check_refused(__LINE__, made, [&] { concat({x, y}); });
-  check_refused(__LINE__, made, [&] { select(less(x, 1), x, y); });
+  check_value_refused(__LINE__, made, [&] { x + y; });
+  check_value_refused(__LINE__, made, [&] { matmul(x, y); });
+  check_value_refused(__LINE__, made, [&] { concat({x, y}); });
+  check_value_refused(__LINE__, made, [&] { select(less(x, 1), x, y); });
   const auto same = [](const Values& v) { return v; };
   const auto foreign = [&](const Values&) { return Values{y}; };
   const auto one = [](const Values& v) { return equal(sum(v[0]), 1); };
-  check_refused(__LINE__, made, [&] { while_loop({x, y}, one, same); });
-  check_refused(__LINE__, made, [&] { while_loop({x}, one, foreign); });
-  check_refused(__LINE__, made, [&] { cond(less(sum(x), 1), {x}, same, foreign); });
-  check_refused(__LINE__, made, [&] { cond(less(sum(x), 1), {x, y}, same, same); });
-  check_refused(__LINE__, made, [&] { g.set_outputs({y}); });
-  check_refused(__LINE__, made, [&] { g.add_update(y, x); });
-  check_refused(__LINE__, made, [&] { g.add("add", {x, y}, {}, CallSite::here()); });
+  check_value_refused(__LINE__, made, [&] { while_loop({x, y}, one, same); });
+  check_value_refused(__LINE__, made, [&] { while_loop({x}, one, foreign); });
+  check_value_refused(__LINE__, made, [&] { cond(less(sum(x), 1), {x}, same, foreign); });
+  check_value_refused(__LINE__, made, [&] { cond(less(sum(x), 1), {x, y}, same, same); });
+  check_value_refused(__LINE__, made, [&] { g.set_outputs({y}); });
+  check_value_refused(__LINE__, made, [&] { g.add_update(y, x); });
+  check_value_refused(__LINE__, made, [&] { g.add("add", {x, y}, {}, CallSite::here()); });
 }
 
 TEST_CASE("a value of another graph is refused by every function of a session") {
@@ -86,23 +86,23 @@ TEST_CASE("a value of another graph is refused by every function of a session") 
   const int made_v = __LINE__ - 1;
   Session session(g, device("cpu"));
   const Tensor one = Tensor::scalar(1.0f);
-  check_refused(__LINE__, made_y, [&] { session.run({y}, {{x, one}}); });
-  check_refused(__LINE__, made_y, [&] { session.run({x}, {{y, one}}); });
-  check_refused(__LINE__, made_v, [&] { session.run(Update{{{v, x}}}, {}, {{x, one}}); });
-  check_refused(__LINE__, made_y, [&] { session.run(Update{{{w, y}}}, {}); });
+  check_value_refused(__LINE__, made_y, [&] { session.run({y}, {{x, one}}); });
+  check_value_refused(__LINE__, made_y, [&] { session.run({x}, {{y, one}}); });
+  check_value_refused(__LINE__, made_v, [&] { session.run(Update{{{v, x}}}, {}, {{x, one}}); });
+  check_value_refused(__LINE__, made_y, [&] { session.run(Update{{{w, y}}}, {}); });
   const SinkOptions fetched{.update = Update{{{w, w}}}, .fetches = {v}};
-  check_refused(__LINE__, made_v, [&] { session.sink(fetched); });
-  check_refused(__LINE__, made_y, [&] { session.spec({x, y}); });
-  check_refused(__LINE__, made_v, [&] { session.read(v); });
-  check_refused(__LINE__, made_v, [&] { session.write(v, one); });
-  check_refused(__LINE__, made_y, [&] { session.describe({}, {y}); });
+  check_value_refused(__LINE__, made_v, [&] { session.sink(fetched); });
+  check_value_refused(__LINE__, made_y, [&] { session.spec({x, y}); });
+  check_value_refused(__LINE__, made_v, [&] { session.read(v); });
+  check_value_refused(__LINE__, made_v, [&] { session.write(v, one); });
+  check_value_refused(__LINE__, made_y, [&] { session.describe({}, {y}); });
   const Value stop = less(v, 1);
   const SinkOptions stopped{.update = Update{{{w, w}}}, .stop_when = stop};
-  check_refused(__LINE__, __LINE__ - 2, [&] { session.sink(stopped); });
+  check_value_refused(__LINE__, __LINE__ - 2, [&] { session.sink(stopped); });
   auto loop = session.sink({.update = Update{{{w, w + 1}}}, .fetches = {w}});
   const LoopReport report = loop.run(2);
-  check_refused(__LINE__, made_v, [&] { report[v]; });
-  check_refused(__LINE__, made_v, [&] { report.tensor(v); });
+  check_value_refused(__LINE__, made_v, [&] { report[v]; });
+  check_value_refused(__LINE__, made_v, [&] { report.tensor(v); });
 }
 
 TEST_CASE("a value of a loop's body is refused outside at the op") {
@@ -117,7 +117,7 @@ TEST_CASE("a value of a loop's body is refused outside at the op") {
   const int loop_line = __LINE__ + 1;
   const Value after = while_loop({b}, below(3), body)[0];
   const auto refused = [&](int used, const std::function<void()>& use) {
-    check_refused(used, made, use);
+    check_value_refused(used, made, use);
     CHECK(contains(error_of(use), "of the body of while_loop"));
     CHECK(contains(error_of(use), line(loop_line)));
   };
@@ -149,8 +149,8 @@ TEST_CASE("a value of a branch is refused outside and in the other branch") {
   const int made = __LINE__ - 3;
   const Value out = cond(less(b, 1), {b}, then_body, [](const Values& v) { return v; })[0];
   const auto leaking = [&](const Values&) { return Values{inner}; };
-  check_refused(__LINE__, made, [&] { out + inner; });
-  check_refused(__LINE__, made, [&] { cond(less(b, 1), {b}, then_body, leaking); });
+  check_value_refused(__LINE__, made, [&] { out + inner; });
+  check_value_refused(__LINE__, made, [&] { cond(less(b, 1), {b}, then_body, leaking); });
 }
 
 TEST_CASE("a value of a body whose loop was never made is refused") {
@@ -163,9 +163,9 @@ TEST_CASE("a value of a body whose loop was never made is refused") {
   };
   const int made = __LINE__ - 3;
   CHECK(contains(error_of([&] { while_loop({b}, below(3), failing); }), "given up"));
-  check_refused(__LINE__, made, [&] { b + inner; });
+  check_value_refused(__LINE__, made, [&] { b + inner; });
   CHECK(contains(error_of([&] { cond(less(b, 1), {b}, failing, failing); }), "given up"));
-  check_refused(__LINE__, made, [&] { b + inner; });
+  check_value_refused(__LINE__, made, [&] { b + inner; });
 }
 
 TEST_CASE("a value of a nested body is refused in the body around it") {

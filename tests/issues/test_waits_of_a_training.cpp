@@ -19,10 +19,10 @@ namespace {
 using namespace keel;
 using namespace keel::testing;
 
-constexpr int64_t kSteps = 20;
+constexpr int64_t kWaitingSteps = 20;
 constexpr std::chrono::milliseconds kSleep{3};
 
-TrainReport train(const char* backend, bool slow_feed, bool slow_callback) {
+TrainReport train_slowly(const char* backend, bool slow_feed, bool slow_callback) {
   HalvingModel model;
   Session session(model.graph, device(backend));
   auto feeder = std::make_shared<NumberFeeder>(session.device(), halving_element(),
@@ -34,7 +34,7 @@ TrainReport train(const char* backend, bool slow_feed, bool slow_callback) {
                                                });
   feeder->open({});
   Trainer trainer(session, {.update = model.update, .fetches = {model.total}, .source = feeder});
-  TrainOptions options{.steps = kSteps, .loop_size = 5};
+  TrainOptions options{.steps = kWaitingSteps, .loop_size = 5};
   options.on_step = [=](int64_t, std::span<const double>) {
     if (slow_callback) std::this_thread::sleep_for(kSleep);
   };
@@ -47,15 +47,15 @@ TEST_CASE("a training whose feed sleeps has waited for it") {
   for (const char* backend : {"ref", "cpu", "npu"}) {
     CAPTURE(backend);
     // All sleeps come to 60 ms, and a step takes some microseconds.
-    CHECK(train(backend, true, false).queue_wait_ns >= 20'000'000);
+    CHECK(train_slowly(backend, true, false).queue_wait_ns >= 20'000'000);
   }
 }
 
 TEST_CASE("a training whose callback sleeps has been in it") {
-  const int64_t sleeps = kSteps * std::chrono::nanoseconds(kSleep).count();
+  const int64_t sleeps = kWaitingSteps * std::chrono::nanoseconds(kSleep).count();
   for (const char* backend : {"ref", "cpu", "npu"}) {
     CAPTURE(backend);
-    const TrainReport report = train(backend, false, true);
+    const TrainReport report = train_slowly(backend, false, true);
     CHECK(report.callback_ns >= sleeps);
     CHECK(report.callback_ns <= static_cast<int64_t>(report.seconds * 1e9));
   }

@@ -55,6 +55,18 @@ inline const keel::SupportsFunction& only_clusters() {
   return supports;
 }
 
+// As a backend does that fuses nothing to products and reductions.
+inline std::unique_ptr<keel::Graph> fused_clusters(const keel::Graph& graph,
+                                                   keel::FuseReport* report = nullptr) {
+  return fused(graph, only_clusters(), report);
+}
+// As a backend does that fuses to products and to no other anchors.
+inline std::unique_ptr<keel::Graph> fused_products(
+    const keel::Graph& graph, const keel::SupportsFunction& supports = everything,
+    keel::FuseReport* report = nullptr) {
+  return fused(graph, with_anchors(keel::kProduct, supports), report);
+}
+
 inline size_t count_anchors(const keel::Graph& graph, uint32_t trait) {
   size_t count = 0;
   for (const keel::Node& node : graph.nodes()) {

@@ -71,6 +71,9 @@ inline std::string onnx_ints(const std::string& name, const std::vector<int64_t>
 inline std::string onnx_float(const std::string& name, float value) {
   return bytes_field(1, name) + float_field(2, value) + number_field(20, 1);
 }
+inline std::string onnx_text(const std::string& name, const std::string& value) {
+  return bytes_field(1, name) + bytes_field(4, value) + number_field(20, 3);
+}
 inline std::string onnx_node(const std::string& op, const std::vector<std::string>& inputs,
                              const std::vector<std::string>& outputs,
                              const std::vector<std::string>& attributes = {}) {

@@ -24,6 +24,7 @@
 namespace keel::cube_test {
 
 using vector_test::Numbers;
+using vector_test::same_bits;
 
 // Tensors begin with a cache line.
 struct alignas(64) Line {
@@ -171,10 +172,6 @@ inline void check_against_loops(const Product& p, const std::vector<float>& c) {
     }
   }
   CHECK(wrong == 0);
-}
-
-inline bool same_bits(const std::vector<float>& x, const std::vector<float>& y) {
-  return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0;
 }
 
 // Computes some of C's rows and columns, and what is around them has to stay what it is.

@@ -1,5 +1,5 @@
-// What tests of fused tasks on devices share: a step that runs fused or node by node, whether two
-// runs gave the same bits, and values of any dtype.
+// What tests of fused tasks on devices share: the devices that fuse, a step that runs fused or node
+// by node, whether two runs gave the same bits, and values of any dtype.
 #ifndef KEEL_TESTS_UNIT_FUSED_STEP_FOR_TESTS_H
 #define KEEL_TESTS_UNIT_FUSED_STEP_FOR_TESTS_H
 
@@ -18,6 +18,9 @@
 #include "support/fusion.h"
 
 namespace keel::testing {
+
+// The devices that fuse.
+inline constexpr const char* kFusingDevices[] = {"npu:0", "cpu:0"};
 
 // A step of any graph over inputs and states.
 struct StepCase {
@@ -40,6 +43,16 @@ inline std::vector<Tensor> run_case(const StepCase& c, const std::string& where,
   std::vector<Tensor> results = session.run(update, fetches, feeds);
   for (const Value& state : g.states()) results.push_back(session.read(state));
   return results;
+}
+
+// Its fetches from a session as it is made by default.
+inline std::vector<Tensor> fetches_on(const Device& device, const StepCase& c) {
+  Graph g;
+  const auto [update, fetches] = c.build(g);
+  Session session(g, device);
+  Feeds feeds;
+  for (size_t i = 0; i < g.inputs().size(); ++i) feeds.push_back({g.inputs()[i], c.inputs[i]});
+  return session.run(update, fetches, feeds);
 }
 
 inline bool all_equal(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
@@ -69,6 +82,16 @@ inline Tensor noise(DType dtype, const Shape& shape, uint32_t seed, float most) 
   });
   return t;
 }
+
+// The same in f32.
+inline Tensor noise(const Shape& shape, uint32_t seed) { return noise(f32, shape, seed, 0); }
+
+// A reduction of values of that shape.
+struct Reduced {
+  Shape shape;
+  std::vector<int64_t> axes;
+  bool keepdims = false;
+};
 
 }  // namespace keel::testing
 

@@ -19,7 +19,6 @@ namespace keel::testing {
 
 using Points = std::vector<Tensor>;
 using Loss = std::function<Value(Graph&, const Values&)>;
-using Doubles = std::vector<double>;
 using Rows = std::vector<Doubles>;
 
 inline Tensor numbers(DType dtype, const Shape& shape, double first, double step) {

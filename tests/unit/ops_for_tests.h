@@ -19,6 +19,8 @@ namespace keel::testing {
 using keel_test::contains;
 using keel_test::error_of;
 
+using Doubles = std::vector<double>;
+
 // 0, 1, 2, ... in row-major order.
 inline Tensor counting(const Shape& shape, DType dtype = f32) {
   Tensor t(dtype, shape);

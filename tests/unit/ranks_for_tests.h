@@ -20,6 +20,9 @@
 
 namespace keel::testing {
 
+// How long a rank waits for the others.
+inline constexpr std::chrono::seconds kPatience{60};
+
 using RankBody = std::function<void(const std::shared_ptr<Group>&)>;
 
 // Runs `body` in a thread for each rank. Returns by rank the text of the Error that it threw; ""
@@ -65,7 +68,7 @@ inline void none_failed(const std::vector<std::string>& errors) {
 // Waits, and throws an Error where it never comes true: a rank that waits for ever would keep the
 // test from telling why.
 inline void wait_until(const std::function<bool()>& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (!condition()) {
     if (std::chrono::steady_clock::now() >= deadline) throw Error("waited in vain");
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,8 @@
 #include "keel/backends/common/vector/instructions.h"
 
 namespace vector_test {
+
+inline constexpr float kInf = std::numeric_limits<float>::infinity();
 
 // Calls f() with each host ISA selected, and restores the choice there was.
 template <class F>

@@ -15,6 +15,7 @@
 #include "keel/backends/common/product_epilogue.h"
 #include "keel/backends/common/products/operand_load.h"
 #include "keel/backends/common/products/prepacked_weight.h"
+#include "keel/backends/common/products/work_of_block.h"
 #include "keel/backends/common/vector/byte_operand.h"
 #include "keel/backends/common/vector/element_kernels.h"
 #include "keel/backends/common/vector/instructions.h"
@@ -25,10 +26,7 @@
 namespace keel {
 namespace {
 
-// Multiply-adds that keep a host thread busy for three microseconds; less is not worth handing
-// over.
-constexpr int64_t kWorkOfABlock = int64_t{1} << 18;
-constexpr int64_t kMostBlocks = 64;
+constexpr int64_t kMostCubeBlocks = 64;
 constexpr int64_t kHeldFloats = int64_t{1} << 17;  // in half of a core's L2
 constexpr int64_t kPairOfRows = 2;  // which tiles of fewer rows than others have as a multiple
 
@@ -130,7 +128,7 @@ class CubeKernel final : public Kernel {
       step_ = static_cast<int64_t>(cube_step(plan_).rows);
       blocks_ = static_cast<int>(std::clamp<int64_t>(
           std::min({worth, static_cast<int64_t>(panels), static_cast<int64_t>(compute_threads())}),
-          1, kMostBlocks));
+          1, kMostCubeBlocks));
     }
     add_ = vector::find_instruction("add", f32, f32);
     cube_scratch_ = align_up(cube_scratch_bytes(plan_, p.m, p.n), 64);
@@ -296,7 +294,7 @@ class CubeKernel final : public Kernel {
     // and cut where what is packed again is the smaller one. The bits are the same for any tiles.
     const int64_t shares = (compute_threads() + count_ - 1) / std::max<int64_t>(1, count_);
     const int64_t wanted =
-        std::clamp<int64_t>(std::min(shares, work / kWorkOfABlock), 1, kMostBlocks);
+        std::clamp<int64_t>(std::min(shares, work / kWorkOfABlock), 1, kMostCubeBlocks);
     const CubeStep step = cube_step(plan_);
     // Rows are what other kernels split, too: a thread finds in its cache what it made of them,
     // where each can keep all of the right operand there and need not pack it.
@@ -319,7 +317,7 @@ class CubeKernel final : public Kernel {
     tiles_ = std::clamp<int64_t>(steps(), 1, wanted);
     const int64_t worth = std::max<int64_t>(1, work * count_ / kWorkOfABlock);
     blocks_ =
-        static_cast<int>(std::clamp<int64_t>(std::min(tiles_ * count_, worth), 1, kMostBlocks));
+        static_cast<int>(std::clamp<int64_t>(std::min(tiles_ * count_, worth), 1, kMostCubeBlocks));
     size_t rows = plan_.problem.m, columns = plan_.problem.n;
     int64_t widest = 0;
     for (int64_t i = 0; i < tiles_; ++i) widest = std::max(widest, edge(i + 1) - edge(i));

@@ -12,21 +12,20 @@
 #include "keel/backends/common/products/padded_images.h"
 #include "keel/backends/common/products/prepacked_weight.h"
 #include "keel/backends/common/products/product_result.h"
+#include "keel/backends/common/products/work_of_block.h"
 #include "keel/backends/common/vector/element_kernels.h"
 #include "keel/backends/common/vector/softmax_rows.h"
 #include "keel/backends/common/window_copy.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/parallel_for.h"
+#include "keel/core/tensor/buffer.h"
 #include "keel/ops/products/product_phases.h"
 
 namespace keel {
 namespace {
 
-constexpr size_t kAligned = 64;
 constexpr int64_t kFloatBytes = sizeof(float);
-// Multiply-adds that keep a host thread busy for three microseconds.
-constexpr int64_t kWorkOfABlock = int64_t{1} << 18;
-constexpr int64_t kMostBlocks = 32;
+constexpr int64_t kMostPhasedBlocks = 32;
 // Bytes of the sums that are computed at a time, so that they stay in the second cache: of whole
 // images, of which the copy of dy has no more bytes either, or of lines of one image.
 constexpr int64_t kStripBytes = int64_t{128} << 10;
@@ -65,7 +64,7 @@ class PhasedKernel final : public Kernel {
 
   // A program passes no argument for a workspace of 0 bytes, so there is always one.
   size_t workspace_bytes() const {
-    return std::max(kAligned, packed_ + static_cast<size_t>(blocks_) * scratch_);
+    return std::max(Buffer::kAlignment, packed_ + static_cast<size_t>(blocks_) * scratch_);
   }
   bool reports_status() const { return result_.reports_status(); }
   std::vector<KernelPlan::InPlace> in_place() const { return result_.in_place(); }
@@ -112,7 +111,7 @@ class PhasedKernel final : public Kernel {
     problem.packed_b = true;
     element_size_ = size_of(problem.a);
     phase.plan = plan_cube(problem);
-    phase.of_group = align_up(cube_packed_bytes(phase.plan), kAligned);
+    phase.of_group = align_up(cube_packed_bytes(phase.plan), Buffer::kAlignment);
     packed_ += phase.of_group * geometry.matrices.batch.size();
     work_ +=
         static_cast<int64_t>(problem.m * problem.n * problem.k * geometry.matrices.batch.size());
@@ -146,7 +145,7 @@ class PhasedKernel final : public Kernel {
     const int64_t image_bytes = line_bytes * height();
     const int64_t copied_bytes = results_ ? results_->place(1, 0) * kFloatBytes : 0;
     const int64_t worth = std::clamp<int64_t>(
-        std::min<int64_t>(compute_threads(), work_ / kWorkOfABlock), 1, kMostBlocks);
+        std::min<int64_t>(compute_threads(), work_ / kWorkOfABlock), 1, kMostPhasedBlocks);
     const int64_t share = (images_[0] + worth - 1) / worth;
     images_of_strip_ =
         std::clamp<int64_t>(kStripBytes / std::max(image_bytes, copied_bytes), 1, share);
@@ -182,16 +181,17 @@ class PhasedKernel final : public Kernel {
       if (phase.writes_pixels()) continue;
       sums_ = std::max(sums_, cube_piece_elements(phase.plan, count, p.n) * sizeof(float));
     }
-    cube_scratch_ = align_up(cube_scratch_, kAligned);
-    sums_ = align_up(sums_, kAligned);
-    lines_ = align_up(lines_, kAligned);
-    if (results_) copy_ = align_up(most_copied_elements() * sizeof(float), kAligned);
+    cube_scratch_ = align_up(cube_scratch_, Buffer::kAlignment);
+    sums_ = align_up(sums_, Buffer::kAlignment);
+    lines_ = align_up(lines_, Buffer::kAlignment);
+    if (results_) copy_ = align_up(most_copied_elements() * sizeof(float), Buffer::kAlignment);
     const auto rows = static_cast<size_t>(images_of_strip_ * lines_of_strip_ * images_[2]);
     if (!result_.is_sums())
-      values_ = align_up(rows * static_cast<size_t>(channels()) * sizeof(float), kAligned);
+      values_ =
+          align_up(rows * static_cast<size_t>(channels()) * sizeof(float), Buffer::kAlignment);
     behind_ = result_.scratch_bytes(static_cast<int64_t>(rows));
     scratch_ = std::max(cube_scratch_ + sums_ + values_ + behind_ + lines_ + copy_,
-                        align_up(taps, kAligned));
+                        align_up(taps, Buffer::kAlignment));
   }
   // Both lie behind all else in a block's part.
   float* copy_in(char* scratch) const {

@@ -4,13 +4,9 @@
 #include "keel/backends/common/vector/instructions.h"
 #include "keel/backends/common/vector/softmax_rows.h"
 #include "keel/core/base/checked.h"
+#include "keel/core/tensor/buffer.h"
 
 namespace keel {
-namespace {
-
-constexpr size_t kAligned = 64;
-
-}  // namespace
 
 ProductResult::ProductResult(const AnchoredNode& product, int64_t columns, bool saturate_f16)
     : output_(product.node().inputs().size()),
@@ -31,13 +27,13 @@ std::vector<KernelPlan::InPlace> ProductResult::in_place() const {
 
 size_t ProductResult::rounded_bytes(int64_t rows) const {
   if (round_ == nullptr || !epilogue_) return 0;
-  return align_up(static_cast<size_t>(rows * columns_) * element_size_, kAligned);
+  return align_up(static_cast<size_t>(rows * columns_) * element_size_, Buffer::kAlignment);
 }
 
 size_t ProductResult::scratch_bytes(int64_t rows) const {
   if (!epilogue_) return 0;
   return rounded_bytes(rows) +
-         align_up(epilogue_->scratch_bytes(static_cast<size_t>(rows)), kAligned);
+         align_up(epilogue_->scratch_bytes(static_cast<size_t>(rows)), Buffer::kAlignment);
 }
 
 void ProductResult::add_ahead(void* const* args, int64_t row, int64_t rows,

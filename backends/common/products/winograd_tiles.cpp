@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <array>
 
+#include "keel/backends/common/products/work_of_block.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/parallel_for.h"
 
 namespace keel {
 namespace {
 
-constexpr int64_t kMostBlocks = 32;
+constexpr int64_t kMostWinogradBlocks = 32;
 constexpr size_t kMostPointsOfAxis = 8;
-constexpr int64_t kWorkOfABlock = int64_t{1} << 18;  // multiply-adds worth handing over
 
 }  // namespace
 
@@ -39,7 +39,7 @@ int WinogradTiles::blocks(int64_t pieces, int64_t lines) const {
   const int64_t work = lines * form_.tiles[1] * points() * form_.channels * form_.columns;
   return static_cast<int>(std::clamp<int64_t>(
       std::min({pieces, work / kWorkOfABlock, static_cast<int64_t>(compute_threads())}), 1,
-      kMostBlocks));
+      kMostWinogradBlocks));
 }
 
 int64_t WinogradTiles::line_elements() const {

@@ -18,7 +18,7 @@ namespace {
 
 // Multiply-adds that keep a host thread busy for some microseconds.
 constexpr int64_t kWorkOfABlock = int64_t{1} << 18;
-constexpr int64_t kElementsWorthABlock = 16384;  // that are added up
+constexpr int64_t kAddedElementsWorthABlock = 16384;
 constexpr auto kQueries = static_cast<int64_t>(vector::kAttentionQueries);
 // Keys are shared out where there are fewer heads than this, in parts of at least so many keys.
 constexpr int64_t kWantedUnits = 8;
@@ -124,7 +124,7 @@ class AttentionGradientKernel final : public Kernel {
         std::min(units, blocks_worth(work, kWorkOfABlock, most_blocks)), 1, most_blocks));
     elements_ = checked_mul(g_.queries, g_.features);
     merges_ = static_cast<int>(std::clamp<int64_t>(
-        blocks_worth(heads * elements_, kElementsWorthABlock, most_blocks), 1, most_blocks));
+        blocks_worth(heads * elements_, kAddedElementsWorthABlock, most_blocks), 1, most_blocks));
     call_bytes_ = vector::attention_backward_scratch(static_cast<size_t>(g_.features),
                                                      static_cast<size_t>(g_.outputs));
     scratch_ = call_bytes_;
@@ -263,12 +263,12 @@ KernelPlan plan_attention_gradient(const Node& node, int most_blocks) {
   return plan;
 }
 
-constexpr SharedKernel kKernels[] = {
+constexpr SharedKernel kAttentionKernels[] = {
     {"attention", plan_attention, make_attention, supports_attention},
     {"attention_gradient", plan_attention_gradient, nullptr, supports_attention}};
 
 }  // namespace
 
-std::span<const SharedKernel> attention_kernels() { return kKernels; }
+std::span<const SharedKernel> attention_kernels() { return kAttentionKernels; }
 
 }  // namespace keel

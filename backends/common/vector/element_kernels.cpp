@@ -16,7 +16,7 @@ namespace {
 
 // More blocks than threads even out their speeds; fixed, so that a program is the same for any
 // number of threads.
-constexpr int kMostBlocks = 32;
+constexpr int kMostElementBlocks = 32;
 // Elements times passes that keep a host thread busy for ten microseconds. What is fused to a
 // reduction counts each instruction as one pass (supports_reduce).
 constexpr int64_t kWorkOfABlock = 131072;
@@ -67,7 +67,8 @@ KernelPlan plan_elements(const AnchoredNode& anchored, bool saturate_f16) {
   TileProgram program(node, instruction_lookup(saturate_f16));
   const int64_t work = program.elements() * passes_of_an_element(anchored, program);
   KernelPlan plan;
-  plan.block_dim = static_cast<int>(std::clamp<int64_t>(work / kWorkOfABlock, 1, kMostBlocks));
+  plan.block_dim =
+      static_cast<int>(std::clamp<int64_t>(work / kWorkOfABlock, 1, kMostElementBlocks));
   plan.in_place = program.in_place();
   plan.kind = TaskKind::kAiVectorCore;
   plan.float_status = saturate_f16 && computes_f16(node);
@@ -81,7 +82,7 @@ Support supports_reduction(const AnchoredNode& anchored) {
   if (!instructions_of(anchored).complete()) {
     return {false, std::string("no reduction of ") + name_of(anchored.anchor().input(0).dtype())};
   }
-  return supports_reduce(anchored, look_up, kWorkOfABlock, kMostBlocks);
+  return supports_reduce(anchored, look_up, kWorkOfABlock, kMostElementBlocks);
 }
 
 KernelPlan plan_reduction(const AnchoredNode& anchored, bool saturate_f16) {
@@ -89,7 +90,7 @@ KernelPlan plan_reduction(const AnchoredNode& anchored, bool saturate_f16) {
   unit.lookup = instruction_lookup(saturate_f16);
   unit.saturate = saturate_f16 ? stop_at_largest : nullptr;
   unit.float_status = saturate_f16 && anchored.is_fused() && computes_f16(anchored.node());
-  return plan_reduce(anchored, unit, kMostBlocks);
+  return plan_reduce(anchored, unit, kMostElementBlocks);
 }
 
 }  // namespace keel::vector

@@ -13,7 +13,7 @@
 namespace keel {
 namespace {
 
-constexpr int64_t kElementsWorthABlock = 16384;
+constexpr int64_t kPooledElementsWorthABlock = 16384;
 
 Support supports_layout(const std::string& layout) {
   if (layout == kChannelsLast) return {true, ""};
@@ -22,8 +22,9 @@ Support supports_layout(const std::string& layout) {
 
 RangeUnits lines_of(const Node& node, int most_blocks) {
   const Shape& shape = node.type().shape;
-  return {shape.num_elements() == 0 ? 0 : shape[0] * shape[1],
-          blocks_worth(node.input(0).shape().num_elements(), kElementsWorthABlock, most_blocks)};
+  return {
+      shape.num_elements() == 0 ? 0 : shape[0] * shape[1],
+      blocks_worth(node.input(0).shape().num_elements(), kPooledElementsWorthABlock, most_blocks)};
 }
 
 // The largest elements of the lines under a line of windows go to the scratch, then the windows
@@ -186,12 +187,12 @@ Support supports_max_pool_gradient(const Node& node) {
   return supports_max_pool(node);
 }
 
-constexpr SharedKernel kKernels[] = {
+constexpr SharedKernel kPoolKernels[] = {
     made_in_ranges<make_max_pool>("max_pool2d", supports_max_pool),
     made_in_ranges<make_max_pool_gradient>("max_pool2d_gradient", supports_max_pool_gradient)};
 
 }  // namespace
 
-std::span<const SharedKernel> pool_kernels() { return kKernels; }
+std::span<const SharedKernel> pool_kernels() { return kPoolKernels; }
 
 }  // namespace keel

@@ -10,8 +10,8 @@
 namespace keel::vector {
 namespace {
 
-constexpr int64_t kElementsOfABlock = 65536;
-constexpr int64_t kMostBlocks = 32;
+constexpr int64_t kCheckedElementsOfABlock = 65536;
+constexpr int64_t kMostCheckedBlocks = 32;
 constexpr uint16_t kMagnitude = 0x7fff;
 constexpr uint16_t kInfinity = 0x7c00;
 constexpr uint16_t kLargest = 0x7bff;
@@ -26,7 +26,8 @@ class SaturatingKernel final : public Kernel {
       outputs_.push_back({node.inputs().size() + i, node.type(i).shape.num_elements()});
       most_ = std::max(most_, outputs_.back().elements);
     }
-    blocks_ = static_cast<int>(std::clamp<int64_t>(most_ / kElementsOfABlock, 1, kMostBlocks));
+    blocks_ = static_cast<int>(
+        std::clamp<int64_t>(most_ / kCheckedElementsOfABlock, 1, kMostCheckedBlocks));
   }
   int phases() const override { return kernel_->phases() + 1; }
   int blocks(int phase) const override {

@@ -21,8 +21,8 @@
 namespace keel::vector {
 namespace {
 
-constexpr int64_t kElementsOfABlock = 16384;
-constexpr int64_t kMostBlocks = 32;
+constexpr int64_t kSoftmaxElementsOfABlock = 16384;
+constexpr int64_t kMostSoftmaxBlocks = 32;
 
 enum class Kind : uint8_t {
   kSoftmax,
@@ -219,7 +219,8 @@ std::unique_ptr<RowOp> make_rows(std::span<const Node* const> nodes, DType dtype
 int64_t rows_of_block(const Shape& logits) {
   const int64_t columns = std::max<int64_t>(1, logits.back());
   const int64_t rows = logits.num_elements() / columns;
-  const int64_t blocks = std::clamp<int64_t>(rows * columns / kElementsOfABlock, 1, kMostBlocks);
+  const int64_t blocks =
+      std::clamp<int64_t>(rows * columns / kSoftmaxElementsOfABlock, 1, kMostSoftmaxBlocks);
   return std::max<int64_t>(16, ((rows + blocks - 1) / blocks + 15) / 16 * 16);
 }
 

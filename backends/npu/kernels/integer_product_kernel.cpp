@@ -11,7 +11,7 @@ namespace {
 
 // Multiply-adds that keep a host thread busy for some microseconds; less is not worth handing over.
 constexpr int64_t kWorkOfABlock = int64_t{1} << 16;
-constexpr int64_t kMostBlocks = 32;
+constexpr int64_t kMostIntegerBlocks = 32;
 
 // Deals the result to blocks by rows, over all products of the batch, or by columns where those are
 // more: a block packs the columns that it multiplies.
@@ -32,11 +32,11 @@ class IntegerProductKernel final : public Kernel {
     side_ = static_cast<int64_t>(by_columns_ ? product_.n : product_.m);
     const int64_t work = product.node().type().shape.num_elements() *
                          static_cast<int64_t>(std::max<size_t>(1, product_.k));
-    const int64_t wanted = std::clamp<int64_t>(work / kWorkOfABlock, 1, kMostBlocks);
+    const int64_t wanted = std::clamp<int64_t>(work / kWorkOfABlock, 1, kMostIntegerBlocks);
     tiles_ =
         std::clamp<int64_t>(wanted / std::max<int64_t>(1, count), 1, std::max<int64_t>(1, side_));
-    blocks_ =
-        static_cast<int>(std::clamp<int64_t>(std::min(tiles_ * count, wanted), 1, kMostBlocks));
+    blocks_ = static_cast<int>(
+        std::clamp<int64_t>(std::min(tiles_ * count, wanted), 1, kMostIntegerBlocks));
     scratch_ = align_up(std::max<size_t>(1, vector::integer_product_scratch(product_)), 64);
   }
 

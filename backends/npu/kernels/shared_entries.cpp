@@ -23,7 +23,8 @@ namespace {
 
 constexpr int64_t kBytesOfAnUpdate = 2048;  // that a core takes at once of a row that is added
 constexpr int64_t kPassesOfATurn = 2;       // of each element, from rows to columns
-constexpr int kMostBlocks = 32;  // of the host's kernels; the device's number is the scheduler's
+// Of the host's kernels; the device's number is the scheduler's.
+constexpr int kMostSharedBlocks = 32;
 
 // Rows of so many bytes (0: as long as the tile) in strided transfers.
 Split moves(const Preset& preset, const Node& node, int64_t passes, int64_t row_in,
@@ -259,7 +260,7 @@ Support supports_shared(const AnchoredNode& anchored) {
 }
 
 KernelPlan plan_shared(const AnchoredNode& anchored, const PlanRequest&) {
-  return find_shared_kernel(anchored.node())->plan(anchored.node(), kMostBlocks);
+  return find_shared_kernel(anchored.node())->plan(anchored.node(), kMostSharedBlocks);
 }
 
 bool always(const AnchoredNode&) { return true; }

@@ -32,7 +32,9 @@ NodeWork softmax_work(const WorkRequest& request) {
 
 // Logarithms and losses of f16 rows that are far apart are beyond the largest value, and so are
 // gradients that add up a row or are given an infinite factor; probabilities are not.
-bool may_overflow(const AnchoredNode& anchored) { return anchored.anchor().op_name() != "softmax"; }
+bool softmax_may_overflow(const AnchoredNode& anchored) {
+  return anchored.anchor().op_name() != "softmax";
+}
 
 KernelEntry softmax_entry(std::string_view op, int64_t passes) {
   return {.ops = {op},
@@ -40,7 +42,7 @@ KernelEntry softmax_entry(std::string_view op, int64_t passes) {
           .plan = plan_softmax,
           .work = softmax_work,
           .passes = passes,
-          .saturates_behind = may_overflow,
+          .saturates_behind = softmax_may_overflow,
           .planned = &kPlannedSoftmax};
 }
 

@@ -24,7 +24,7 @@ KernelPlan plan_reduction(const AnchoredNode& anchored, const PlanRequest& reque
 
 // The extremes of nothing are infinite by definition, not by overflow. What follows a reduction in
 // the same task stops its results by itself.
-bool may_overflow(const AnchoredNode& anchored) {
+bool reduction_may_overflow(const AnchoredNode& anchored) {
   return !anchored.has_epilogue() && anchored.anchor().input(0).shape().num_elements() != 0;
 }
 
@@ -47,7 +47,7 @@ KernelEntry reduction(std::initializer_list<std::string_view> ops) {
           .work = reductions_work<kAddsUp>,
           .passes = kPassesOfAReduction,
           .apart = apart<kAddsUp>,
-          .saturates_behind = may_overflow,
+          .saturates_behind = reduction_may_overflow,
           .planned = &kPlannedReduction};
 }
 

@@ -35,12 +35,12 @@ class PlannedElements final : public CoreRun {
   int buffers_;
 };
 
-TilePlan tiles(const PlannedRequest& request) {
+TilePlan tiles_of_elements(const PlannedRequest& request) {
   return plan_elements(request.launch.split.work, request.launch.price.block_dim,
                        tile_nodes_of(request.anchored.node()).shape.num_elements());
 }
 
-PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
+PlannedLaunch make_elements_run(const PlannedRequest& request, TilePlan plan) {
   const Node& node = request.anchored.node();
   TileProgram program(node, vector::instruction_lookup(request.preset->saturate_f16));
   if (program.moves_parts()) return {nullptr, "parts of rows are not brought alone"};
@@ -58,6 +58,6 @@ PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
 
 }  // namespace
 
-const PlannedEntry kPlannedElements{.tiles = tiles, .run = make_run};
+const PlannedEntry kPlannedElements{.tiles = tiles_of_elements, .run = make_elements_run};
 
 }  // namespace keel::npu

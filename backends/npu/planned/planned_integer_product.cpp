@@ -17,7 +17,7 @@ namespace keel::npu {
 namespace {
 
 // Numbers of a core's claims; the operands have two buffers each.
-enum Buffers : size_t { kSums = 0, kA = 1, kB = 3 };
+enum IntegerProductClaims : size_t { kSums = 0, kA = 1, kB = 3 };
 
 class PlannedIntegerProduct final : public CoreRun {
  public:
@@ -136,17 +136,18 @@ class PlannedIntegerProduct final : public CoreRun {
   int64_t steps_ = 1;                 // of k that are brought at once
 };
 
-TilePlan tiles(const PlannedRequest& request) {
+TilePlan tiles_of_integer_product(const PlannedRequest& request) {
   return plan_vector_product(request.launch.split.work, request.launch.price.block_dim,
                              integer_product_tiles(*request.preset, request.anchored));
 }
 
-PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
+PlannedLaunch make_integer_product_run(const PlannedRequest& request, TilePlan plan) {
   return {std::make_shared<PlannedIntegerProduct>(request, std::move(plan)), ""};
 }
 
 }  // namespace
 
-const PlannedEntry kPlannedIntegerProduct{.tiles = tiles, .run = make_run};
+const PlannedEntry kPlannedIntegerProduct{.tiles = tiles_of_integer_product,
+                                          .run = make_integer_product_run};
 
 }  // namespace keel::npu

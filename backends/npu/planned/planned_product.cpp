@@ -31,7 +31,7 @@ constexpr int64_t kTileStep = 64;  // elements of an epilogue's tile
 
 // Numbers of a core's claims, in this order; L1, L0A and L0B have two buffers each, one for either
 // operand in L1.
-enum Buffers : size_t { kL1A = 0, kL1B = 2, kL0A = 4, kL0B = 6, kL0C = 8, kUnified = 9 };
+enum ProductClaims : size_t { kL1A = 0, kL1B = 2, kL0A = 4, kL0B = 6, kL0C = 8, kUnified = 9 };
 
 // A matrix whose rows are there as they are, told as windows over them: what the cube takes of
 // windows is then multiplied by the same instructions.
@@ -482,13 +482,13 @@ class PlannedProduct final : public CoreRun {
   std::vector<PackedResult> packed_results_;
 };
 
-TilePlan tiles(const PlannedRequest& request) {
+TilePlan tiles_of_product(const PlannedRequest& request) {
   return plan_product(request.launch.product, request.launch.tiling);
 }
 
 // The phases differ in rows, of which the work has as many as the longest for each.
 TilePlan tiles_of_phases(const PlannedRequest& request) {
-  TilePlan plan = tiles(request);
+  TilePlan plan = tiles_of_product(request);
   const std::vector<ProductPhase> phases = product_phases(request.anchored.anchor());
   const auto groups = static_cast<int64_t>(phases.front().matrices.batch.size());
   for (std::vector<PlannedTile>& core : plan.cores) {
@@ -512,7 +512,7 @@ PlannedLaunch run_of(const PlannedRequest& request, TilePlan plan) {
   return {std::move(run), ""};
 }
 
-PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
+PlannedLaunch make_product_run(const PlannedRequest& request, TilePlan plan) {
   if (request.anchored.matrices().parts > 1)
     return {nullptr, "the host sums parts of k one by one, and the plan's cores all of k"};
   return run_of(request, std::move(plan));
@@ -520,7 +520,7 @@ PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
 
 }  // namespace
 
-const PlannedEntry kPlannedProduct{.tiles = tiles, .run = make_run};
+const PlannedEntry kPlannedProduct{.tiles = tiles_of_product, .run = make_product_run};
 const PlannedEntry kPlannedPhases{.tiles = tiles_of_phases, .run = run_of};
 
 }  // namespace keel::npu

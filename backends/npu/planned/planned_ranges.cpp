@@ -24,7 +24,7 @@ RowLayout rows_of(const PlannedRequest& request, const RangeKernel& kernel) {
   return rows;
 }
 
-TilePlan tiles(const PlannedRequest& request) {
+TilePlan tiles_of_ranges(const PlannedRequest& request) {
   const std::unique_ptr<RangeKernel> kernel = kernel_of(request);
   const int64_t elements = request.anchored.node().type().shape.num_elements();
   if (kernel->line() == 0 && kernel->units() == elements) {
@@ -34,7 +34,7 @@ TilePlan tiles(const PlannedRequest& request) {
   return plan_whole_rows(request, rows_of(request, *kernel), std::max(kernel->line(), of_unit));
 }
 
-PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
+PlannedLaunch make_ranges_run(const PlannedRequest& request, TilePlan plan) {
   const std::shared_ptr<const RangeKernel> checking = kernel_of(request);
   RowLayout rows = rows_of(request, *checking);
   std::shared_ptr<const RangeKernel> kernel = checking;
@@ -51,6 +51,6 @@ PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
 
 }  // namespace
 
-const PlannedEntry kPlannedRanges{.tiles = tiles, .run = make_run};
+const PlannedEntry kPlannedRanges{.tiles = tiles_of_ranges, .run = make_ranges_run};
 
 }  // namespace keel::npu

@@ -262,7 +262,7 @@ class PlannedReduction final : public CoreRun {
   std::optional<BroughtProgram> epilogue_;
 };
 
-TilePlan tiles(const PlannedRequest& request) {
+TilePlan tiles_of_reduction(const PlannedRequest& request) {
   return plan_reduction(request.launch, ReducePlan(request.anchored.anchor()));
 }
 
@@ -284,7 +284,7 @@ std::vector<WalkedReductions::Operand> operands_of(const AnchoredNode& fused) {
   return operands;
 }
 
-PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
+PlannedLaunch make_reduction_run(const PlannedRequest& request, TilePlan plan) {
   if (ReducePlan(request.anchored.anchor()).parts() > 1)
     return {nullptr,
             "the host adds parts up as a tree, and the plan's cores chunks in their order"};
@@ -316,6 +316,6 @@ PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
 
 }  // namespace
 
-const PlannedEntry kPlannedReduction{.tiles = tiles, .run = make_run};
+const PlannedEntry kPlannedReduction{.tiles = tiles_of_reduction, .run = make_reduction_run};
 
 }  // namespace keel::npu

@@ -19,7 +19,7 @@ namespace keel::npu {
 namespace {
 
 // Numbers of a core's claims; what is not summed has two buffers.
-enum Buffers : size_t { kRow = 0, kUpdate = 2, kSums = 4 };
+enum ScatterAddClaims : size_t { kRow = 0, kUpdate = 2, kRowSums = 4 };
 
 // A row that is named, and the updates that name it, in their order.
 struct NamedRow {
@@ -105,7 +105,7 @@ class PlannedScatterAdd final : public CoreRun {
     };
     using Sum = typename RowAccumulator<T>::Sum;
     RowAccumulator<T> sums(
-        reinterpret_cast<Sum*>(core.refill(kSums, static_cast<size_t>(tile.rows) * sizeof(Sum))),
+        reinterpret_cast<Sum*>(core.refill(kRowSums, static_cast<size_t>(tile.rows) * sizeof(Sum))),
         tile.rows);
     bring(0);
     if (named.updates.size() == 1) {
@@ -130,7 +130,7 @@ class PlannedScatterAdd final : public CoreRun {
 };
 
 // Elements of a row of what is added to.
-int64_t columns_of(const Node& node) {
+int64_t columns_of_row(const Node& node) {
   const Shape& shape = node.type().shape;
   int64_t columns = 1;
   for (size_t i = 1; i < shape.rank(); ++i) columns *= shape[i];
@@ -138,19 +138,20 @@ int64_t columns_of(const Node& node) {
 }
 
 // Over the columns: a unit of work is a tile's columns of all updates.
-TilePlan tiles(const PlannedRequest& request) {
+TilePlan tiles_of_scatter_add(const PlannedRequest& request) {
   VectorWork work = request.launch.split.work;
   work.elements_per_unit = work.tile_elements;
-  return plan_elements(work, request.launch.price.block_dim, columns_of(request.anchored.node()));
+  return plan_elements(work, request.launch.price.block_dim,
+                       columns_of_row(request.anchored.node()));
 }
 
-PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
-  const int64_t columns = columns_of(request.anchored.node());
+PlannedLaunch make_scatter_add_run(const PlannedRequest& request, TilePlan plan) {
+  const int64_t columns = columns_of_row(request.anchored.node());
   return {std::make_shared<PlannedScatterAdd>(request, std::move(plan), columns), ""};
 }
 
 }  // namespace
 
-const PlannedEntry kPlannedScatterAdd{.tiles = tiles, .run = make_run};
+const PlannedEntry kPlannedScatterAdd{.tiles = tiles_of_scatter_add, .run = make_scatter_add_run};
 
 }  // namespace keel::npu

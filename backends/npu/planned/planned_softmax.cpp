@@ -10,22 +10,23 @@
 namespace keel::npu {
 namespace {
 
-int64_t columns_of(const Node& node) { return node.input(0).shape().back(); }
+int64_t columns_of_softmax(const Node& node) { return node.input(0).shape().back(); }
 
 RowLayout rows_of(const Node& node, const RowOp& op) {
-  const int64_t columns = columns_of(node);
+  const int64_t columns = columns_of_softmax(node);
   const int64_t elements = node.input(0).shape().num_elements();
   RowLayout rows = rows_of_node(node, columns == 0 ? 0 : elements / columns, /*brings=*/true);
   rows.scratch = op.scratch_bytes(1);
   return rows;
 }
 
-TilePlan tiles(const PlannedRequest& request) {
+TilePlan tiles_of_softmax(const PlannedRequest& request) {
   const Node& node = request.anchored.node();
-  return plan_whole_rows(request, rows_of(node, *vector::make_softmax_op(node)), columns_of(node));
+  return plan_whole_rows(request, rows_of(node, *vector::make_softmax_op(node)),
+                         columns_of_softmax(node));
 }
 
-PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
+PlannedLaunch make_softmax_run(const PlannedRequest& request, TilePlan plan) {
   const Node& node = request.anchored.node();
   const std::shared_ptr<const RowOp> op = vector::make_softmax_op(node);
   const auto make = [op](void* const* at, int64_t begin, int64_t end, void* scratch) {
@@ -36,6 +37,6 @@ PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
 
 }  // namespace
 
-const PlannedEntry kPlannedSoftmax{.tiles = tiles, .run = make_run};
+const PlannedEntry kPlannedSoftmax{.tiles = tiles_of_softmax, .run = make_softmax_run};
 
 }  // namespace keel::npu

@@ -34,7 +34,7 @@ struct Lane {
   int number;
   const char* name;
 };
-constexpr Lane kLaunches{kHost, 0, "HOST"};
+constexpr Lane kLaunchLane{kHost, 0, "HOST"};
 constexpr Lane kGetNext{kHost, 1, "GETNEXT"};
 constexpr Lane kH2d{kDevice, 0, "H2D"};
 constexpr Lane kQueue{kDevice, 1, "QUEUE"};
@@ -57,7 +57,7 @@ void show_step(const NpuProgram& program, const StepTime& step, const Show& show
   const auto show_any = [&](const Lane& lane, const std::string& name, const TimeSpan& span) {
     if (span.length() > 0) show(lane, name, span, nullptr);
   };
-  show_any(kLaunches, "launch at " + number, step.launch);
+  show_any(kLaunchLane, "launch at " + number, step.launch);
   if (!queue) show_any(kGetNext, get_next(number, "HOST"), step.copy);
   show_any(kH2d, "batch of " + number, step.copy);
   show_any(queue ? kQueue : kControl, "wait for the batch of " + number, step.wait);

@@ -3,13 +3,12 @@
 #include <tuple>
 
 #include "keel/backends/npu/scheduler/scheduler.h"
+#include "keel/backends/npu/scheduler/tile_plan.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
 
 namespace keel::npu {
 namespace {
-
-constexpr int64_t kFractal = 16;
 
 int64_t up(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
 

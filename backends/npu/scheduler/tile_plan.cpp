@@ -5,8 +5,6 @@
 namespace keel::npu {
 namespace {
 
-constexpr int64_t kFractal = 16;
-
 struct Range {
   int64_t begin = 0, end = 0;
 };

@@ -16,7 +16,7 @@
 namespace keel_cli {
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t{1} << 20;
+constexpr uint64_t kMostConfigBytes = uint64_t{1} << 20;
 constexpr uint64_t kMostMemory = uint64_t{64} << 20;
 
 // In the value of a declared flag these words stand for a number.
@@ -132,7 +132,7 @@ std::optional<std::string> config_among(const std::vector<std::string>& words) {
 }  // namespace
 
 keel::Json read_config_file(const std::string& path) {
-  const std::string text = keel::read_file(path, kMostBytes);
+  const std::string text = keel::read_file(path, kMostConfigBytes);
   try {
     return keel::parse_json(text, path, kMostMemory);
   } catch (const keel::Error& error) {

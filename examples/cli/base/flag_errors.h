@@ -9,6 +9,13 @@
 
 namespace keel_cli {
 
+// Throws the error of a flag ("--resume") whose value, or whose place beside others, is wrong.
+[[noreturn]] inline void refuse_flag(const std::string& flag, const std::string& message,
+                                     const std::string& fix) {
+  throw keel::Error(
+      {.op = flag, .message = message, .fix = fix, .kind = keel::ErrorKind::kInvalidArgument});
+}
+
 // Returns what `action` does. Its errors have the flag ("--resume") in front, in place of the
 // library's own word for it, `op`, where they begin with that.
 template <class Action>

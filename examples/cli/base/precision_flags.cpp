@@ -13,7 +13,7 @@
 namespace keel_cli {
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t{1} << 20;
+constexpr uint64_t kMostRulesBytes = uint64_t{1} << 20;
 constexpr const char* kModeFlags[] = {"precision", "precision-mode", "precision-mode-v2"};
 constexpr keel::PrecisionOption kModeOptions[] = {
     keel::PrecisionOption::kShort, keel::PrecisionOption::kMode, keel::PrecisionOption::kModeV2};
@@ -138,7 +138,7 @@ PrecisionFlags read_precision(const CommandLine& line) {
   flags.value.mode = mode_named(line, 1);
   flags.value.mode_v2 = mode_named(line, 2);
   const auto read = [&](const char* flag, const std::string& file) {
-    return in_flag(flag, [&] { return keel::read_file(file, kMostBytes); });
+    return in_flag(flag, [&] { return keel::read_file(file, kMostRulesBytes); });
   };
   if (const auto file = line.text("modify-mixlist")) {
     flags.mix_list = read("--modify-mixlist", *file);

@@ -17,7 +17,7 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-struct Flags {
+struct AllSuiteFlags {
   std::vector<std::string> backends;
   std::string threads;  // as given
   std::string precision, data;
@@ -29,7 +29,7 @@ void headline(const std::string& suite) { std::cout << "\n== " << suite << "\n" 
 
 // The usual batches by loop size, then other batches at the largest of those: no need to measure
 // all with all.
-keel::Json measure_trainings(const Flags& flags) {
+keel::Json measure_trainings(const AllSuiteFlags& flags) {
   const Words common = {"--models",    flags.tiny ? "softmax" : "softmax,mlp",
                         "--backends",  joined(flags.backends),
                         "--threads",   flags.threads,
@@ -51,7 +51,7 @@ keel::Json measure_trainings(const Flags& flags) {
   return json;
 }
 
-Words kernels_words(const Flags& flags) {
+Words kernels_words(const AllSuiteFlags& flags) {
   Words words = {"--backends", joined(flags.backends), "--seconds",
                  fmt::format("{}", flags.seconds / 3)};
   const Words more = flags.tiny ? Words{"--sizes", "64", "--kib", "64", "--dtypes", "f32"}
@@ -61,7 +61,7 @@ Words kernels_words(const Flags& flags) {
 }
 
 // Suites that measure one model on one backend, once for each.
-keel::Json each_backend(const Flags& flags, const Suite& suite, const Words& more) {
+keel::Json each_backend(const AllSuiteFlags& flags, const Suite& suite, const Words& more) {
   keel::Json list = keel::Json::array();
   for (const std::string& backend : flags.backends) {
     headline(std::string(suite.name) + " on " + backend);
@@ -73,7 +73,7 @@ keel::Json each_backend(const Flags& flags, const Suite& suite, const Words& mor
   return list;
 }
 
-void declare(CommandLine& line) {
+void declare_all_suite(CommandLine& line) {
   declare_data_flag(line);
   declare_backends(line, "cpu,npu");
   line.add("precision", "NAME,NAME,...", "of the trainings, as of keel train (fp32)");
@@ -83,7 +83,7 @@ void declare(CommandLine& line) {
 }
 
 keel::Json measure_all(const CommandLine& line) {
-  Flags flags;
+  AllSuiteFlags flags;
   flags.backends = read_backends(line, {"cpu", "npu"});
   read_thread_counts(line, {});  // wrong ones are an error before anything is measured
   flags.threads = line.text("threads").value_or("1,2");
@@ -113,6 +113,6 @@ keel::Json measure_all(const CommandLine& line) {
 
 }  // namespace
 
-Suite all_suite() { return {"all", "the suites above, in short", declare, measure_all}; }
+Suite all_suite() { return {"all", "the suites above, in short", declare_all_suite, measure_all}; }
 
 }  // namespace keel_cli

@@ -29,14 +29,14 @@ struct Compilation {
   double total = 0;
 };
 
-struct Flags {
+struct CompileSuiteFlags {
   std::vector<std::string> backends;
   std::vector<int64_t> sizes;
   int rounds = kRounds;
   std::vector<std::string> disabled_passes;
 };
 
-struct Row {
+struct CompileRow {
   const CompileCase* graph = nullptr;
   std::string backend;
   int64_t size = 0;
@@ -60,7 +60,7 @@ constexpr std::pair<const char*, double Compilation::*> kPhases[] = {
     {"compile", &Compilation::compile},
     {"total", &Compilation::total}};
 
-void compile_once(Row& row, const std::vector<std::string>& disabled_passes) {
+void compile_once(CompileRow& row, const std::vector<std::string>& disabled_passes) {
   Compilation took;
   const auto start = Clock::now();
   keel::Graph graph;
@@ -86,9 +86,9 @@ void compile_once(Row& row, const std::vector<std::string>& disabled_passes) {
 
 // The slope of log(time) over log(nodes), by least squares: 1 is linear. REQUIRES graphs of
 // different sizes.
-double exponent(const std::vector<const Row*>& rows, double Compilation::*phase) {
+double exponent(const std::vector<const CompileRow*>& rows, double Compilation::*phase) {
   double n = 0, sx = 0, sy = 0, sxx = 0, sxy = 0;
-  for (const Row* row : rows) {
+  for (const CompileRow* row : rows) {
     const double x = std::log(static_cast<double>(row->built));
     const double y = std::log(std::max(1e-3, row->spread(phase).median));
     n += 1;
@@ -100,14 +100,14 @@ double exponent(const std::vector<const Row*>& rows, double Compilation::*phase)
   return (n * sxy - sx * sy) / (n * sxx - sx * sx);
 }
 
-bool same_size(const std::vector<const Row*>& rows) {
+bool same_size(const std::vector<const CompileRow*>& rows) {
   return std::all_of(rows.begin(), rows.end(),
-                     [&](const Row* row) { return row->built == rows.front()->built; });
+                     [&](const CompileRow* row) { return row->built == rows.front()->built; });
 }
 
 class CompileBench {
  public:
-  explicit CompileBench(const Flags& flags) : flags_(flags) {
+  explicit CompileBench(const CompileSuiteFlags& flags) : flags_(flags) {
     for (const CompileCase& graph : compile_cases()) {
       for (const std::string& backend : flags.backends) {
         for (const int64_t size : flags.sizes) rows_.push_back({&graph, backend, size});
@@ -117,7 +117,7 @@ class CompileBench {
 
   keel::Json run() {
     for (int round = 0; round < flags_.rounds; ++round) {
-      for (Row& row : rows_) compile_once(row, flags_.disabled_passes);
+      for (CompileRow& row : rows_) compile_once(row, flags_.disabled_passes);
     }
     keel::Json json;
     json["rounds"] = flags_.rounds;
@@ -128,14 +128,14 @@ class CompileBench {
         "{:<10} {:<8} {:>7} {:>8} {:>8} {:>8} {:>9} {:>13} {:>9} {:>9} {:>6} {:>7}\n",
         flags_.rounds, "graph", "backend", "nodes", "gradient", "fused", "tasks", "build",
         "differentiate", "compile", "total", "+-%", "memory");
-    for (const Row& row : rows_) add(row, json["rows"]);
+    for (const CompileRow& row : rows_) add(row, json["rows"]);
     std::cout << "memory: the plan's bytes against the most that are live at once\n";
     add_growth(json["growth"]);
     return json;
   }
 
  private:
-  static void add(const Row& row, keel::Json& table) {
+  static void add(const CompileRow& row, keel::Json& table) {
     keel::Json entry;
     entry["graph"] = row.graph->name;
     entry["backend"] = row.backend;
@@ -166,15 +166,15 @@ class CompileBench {
         row.spread(&Compilation::total).share * 100, row.plan_ratio());
   }
 
-  static int64_t nodes_before_backend(const Row& row) {
+  static int64_t nodes_before_backend(const CompileRow& row) {
     return row.passes.size() < 2 ? 0 : row.passes[row.passes.size() - 2].nodes;
   }
 
   void add_growth(keel::Json& table) const {
     for (const CompileCase& graph : compile_cases()) {
       for (const std::string& backend : flags_.backends) {
-        std::vector<const Row*> rows;
-        for (const Row& row : rows_) {
+        std::vector<const CompileRow*> rows;
+        for (const CompileRow& row : rows_) {
           if (row.graph == &graph && row.backend == backend) rows.push_back(&row);
         }
         if (same_size(rows)) continue;
@@ -191,11 +191,11 @@ class CompileBench {
     }
   }
 
-  const Flags& flags_;
-  std::vector<Row> rows_;
+  const CompileSuiteFlags& flags_;
+  std::vector<CompileRow> rows_;
 };
 
-void declare(CommandLine& line) {
+void declare_compile_suite(CommandLine& line) {
   declare_backends(line, "cpu,npu");
   line.add("sizes", "N,N,...", "nodes that the user's code makes, about (100,1000,10000)");
   line.add("rounds", "N", "how often each graph is built and compiled (5)");
@@ -203,7 +203,7 @@ void declare(CommandLine& line) {
 }
 
 keel::Json measure_compile(const CommandLine& line) {
-  Flags flags;
+  CompileSuiteFlags flags;
   flags.backends = read_backends(line, {"cpu", "npu"});
   flags.sizes = line.integers("sizes", 1, 1 << 20, {100, 1000, 10000});
   flags.rounds = static_cast<int>(line.integer("rounds", 1, 1000).value_or(kRounds));
@@ -214,8 +214,8 @@ keel::Json measure_compile(const CommandLine& line) {
 }  // namespace
 
 Suite compile_suite() {
-  return {"compile", "how building, differentiating and compiling grow with a graph", declare,
-          measure_compile};
+  return {"compile", "how building, differentiating and compiling grow with a graph",
+          declare_compile_suite, measure_compile};
 }
 
 }  // namespace keel_cli

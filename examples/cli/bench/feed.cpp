@@ -205,7 +205,7 @@ class FeedBench {
   std::string verdict_;
 };
 
-void declare(CommandLine& line) {
+void declare_feed_suite(CommandLine& line) {
   declare_bench_flags(line);
   line.add("map", "none|normalise", "what is done to the images on the host (none)");
   line.add("map-threads", "N", "threads of that map (1)");
@@ -224,8 +224,8 @@ keel::Json measure_feed(const CommandLine& line) {
 }  // namespace
 
 Suite feed_suite() {
-  return {"feed", "what feeding can do, stage by stage, and what a training waits for", declare,
-          measure_feed};
+  return {"feed", "what feeding can do, stage by stage, and what a training waits for",
+          declare_feed_suite, measure_feed};
 }
 
 }  // namespace keel_cli

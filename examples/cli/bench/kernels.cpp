@@ -53,7 +53,7 @@ class KernelRun {
   double step_seconds_ = 0;
 };
 
-struct Flags {
+struct KernelsSuiteFlags {
   KernelChoice choice;
   std::vector<std::string> backends;
   std::vector<int64_t> threads;
@@ -62,7 +62,7 @@ struct Flags {
 
 class KernelsBench {
  public:
-  explicit KernelsBench(const Flags& flags) : flags_(flags) {
+  explicit KernelsBench(const KernelsSuiteFlags& flags) : flags_(flags) {
     json_["rounds"] = kRounds;
     for (const char* table : {"limits", "rows", "left_out"}) json_[table] = keel::Json::array();
   }
@@ -227,13 +227,13 @@ class KernelsBench {
     }
   }
 
-  const Flags& flags_;
+  const KernelsSuiteFlags& flags_;
   bool has_hand_overs_ = false;
   std::map<std::string, double> slow_;  // by kind, dtype, backend, threads: its operations
   keel::Json json_;
 };
 
-void declare(CommandLine& line) {
+void declare_kernels_suite(CommandLine& line) {
   declare_backends(line, "cpu,npu");
   declare_thread_counts(line, "compute threads, the device's included", "1");
   line.add("kernels", "KIND,KIND,...", "of products, elementwise, sums, softmax (all)");
@@ -244,7 +244,7 @@ void declare(CommandLine& line) {
 }
 
 keel::Json measure_kernels(const CommandLine& line) {
-  Flags flags;
+  KernelsSuiteFlags flags;
   flags.backends = read_backends(line, {"cpu", "npu"});
   flags.threads = read_thread_counts(line, {1});
   flags.choice.kinds = line.choices("kernels", kernel_kinds(), kernel_kinds());
@@ -260,7 +260,7 @@ keel::Json measure_kernels(const CommandLine& line) {
 }  // namespace
 
 Suite kernels_suite() {
-  return {"kernels", "single kernels beside this machine's measured limits", declare,
+  return {"kernels", "single kernels beside this machine's measured limits", declare_kernels_suite,
           measure_kernels};
 }
 

@@ -12,7 +12,7 @@
 namespace keel_cli {
 namespace {
 
-struct Row {
+struct LoopRow {
   int64_t size = 1;
   int64_t steps = 0;  // of a round
   int64_t launches = 0;
@@ -29,13 +29,13 @@ class LoopBench {
 
   keel::Json run() {
     const double step_us = warm_up();
-    for (Row& row : rows_) {
+    for (LoopRow& row : rows_) {
       const double wanted = flags_.seconds * 1e6 / kLoopRounds / step_us;
       row.launches = std::max<int64_t>(1, std::llround(wanted / static_cast<double>(row.size)));
       row.steps = row.launches * row.size;
     }
     for (int round = 0; round < kLoopRounds; ++round) {
-      for (Row& row : rows_) row.rounds.push_back(measure(row));
+      for (LoopRow& row : rows_) row.rounds.push_back(measure(row));
     }
     print();
     keel::Json json = as_json();
@@ -48,23 +48,23 @@ class LoopBench {
  private:
   // Brings caches, threads and the queue into their state; the time of a step in long launches.
   double warm_up() {
-    Row row{.size = 50};
+    LoopRow row{.size = 50};
     row.steps = 200;
     measure(row);
     return std::max(0.1, measure(row).step);
   }
 
-  StepSplit measure(Row& row) {
+  StepSplit measure(LoopRow& row) {
     const LoopMeasurement measured = training_.fit(row.steps, row.size);
     row.launches = measured.counts.launches;
     row.synchronisations = measured.counts.round_trips;
     return measured.split;
   }
 
-  static double middle(const Row& row, double StepSplit::*part) {
+  static double middle(const LoopRow& row, double StepSplit::*part) {
     return spread_of(row.rounds, part).median;
   }
-  static double spread(const Row& row) { return spread_of(row.rounds, &StepSplit::step).share; }
+  static double spread(const LoopRow& row) { return spread_of(row.rounds, &StepSplit::step).share; }
 
   std::optional<double> device_us(int64_t size) const {
     return step_device_us(training_.program().info(), size);
@@ -83,7 +83,7 @@ class LoopBench {
                              "copy", "launches", "syncs");
     if (modelled) std::cout << fmt::format("  {:>16}", "device clock us");
     std::cout << "\n";
-    for (const Row& row : rows_) {
+    for (const LoopRow& row : rows_) {
       std::cout << fmt::format(
           "{:>6} {:>9.2f} {:>5.1f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9} "
           "{:>6}",
@@ -113,7 +113,7 @@ class LoopBench {
     json["threads"] = flags_.threads;
     json["rounds"] = kLoopRounds;
     if (device_us(1)) json["npu_preset"] = training_.program().info().modelled_device;
-    for (const Row& row : rows_) {
+    for (const LoopRow& row : rows_) {
       keel::Json entry;
       entry["loop_size"] = row.size;
       entry["steps"] = row.steps;
@@ -129,10 +129,10 @@ class LoopBench {
   const BenchFlags& flags_;
   keel::LabelledSplits data_;
   LoopTraining training_;
-  std::vector<Row> rows_;
+  std::vector<LoopRow> rows_;
 };
 
-void declare(CommandLine& line) {
+void declare_loop_suite(CommandLine& line) {
   declare_bench_flags(line);
   line.add("sizes", "N,N,...", "loop sizes (1,2,5,10,50,100,600)");
 }
@@ -146,7 +146,8 @@ keel::Json measure_loop(const CommandLine& line) {
 }  // namespace
 
 Suite loop_suite() {
-  return {"loop", "what a step costs by loop size, and where its time goes", declare, measure_loop};
+  return {"loop", "what a step costs by loop size, and where its time goes", declare_loop_suite,
+          measure_loop};
 }
 
 }  // namespace keel_cli

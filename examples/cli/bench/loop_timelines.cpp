@@ -17,8 +17,6 @@
 namespace keel_cli {
 namespace {
 
-constexpr int64_t kStepsDrawn = 4;
-
 struct Timeline {
   const char* name;
   bool data_sink;

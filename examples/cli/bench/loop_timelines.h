@@ -13,6 +13,8 @@ namespace keel_cli {
 
 // The steps whose launches, round trips and transfers are counted.
 inline constexpr int64_t kTimelineSteps = 100;
+// The first steps, which lanes are drawn of.
+inline constexpr int64_t kStepsDrawn = 4;
 
 // One object a timeline: its name, its counts, the split of its steps' wall time, and, where the
 // device prices its tasks, what the modelled device takes (device clock) and its lanes in the first

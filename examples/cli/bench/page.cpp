@@ -88,6 +88,10 @@ std::string facts_of(const keel::Json& machine) {
 
 }  // namespace
 
+std::string us_of(const keel::Json& row, const char* key) {
+  return fmt::format("{:.2f}", row[key].get<double>());
+}
+
 int colour_of_backend(const std::string& backend) {
   if (backend == "npu") return 1;
   if (backend == "cpu") return 2;

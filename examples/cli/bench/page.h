@@ -36,6 +36,9 @@ Section feed_section(const keel::Json& json);
 Section compile_section(const keel::Json& json);
 Section ranks_section(const keel::Json& json);
 
+// The time of a row in us, as tables show it.
+std::string us_of(const keel::Json& row, const char* key);
+
 // The colour of a backend, the same on every plot.
 int colour_of_backend(const std::string& backend);
 

@@ -7,10 +7,6 @@
 namespace keel_cli {
 namespace {
 
-std::string us(const keel::Json& row, const char* key) {
-  return fmt::format("{:.2f}", row[key].get<double>());
-}
-
 Figure split_figure(const keel::Json& json, const std::string& name) {
   Figure figure{
       "Wall time of a step, split",
@@ -30,10 +26,10 @@ Figure split_figure(const keel::Json& json, const std::string& name) {
     plot.categories.push_back(fmt::format("loop size {}", size));
     const char* parts[] = {"busy_us", "queue_wait_us", "launch_us", "host_us"};
     for (size_t i = 0; i < 4; ++i) plot.layers[i].values.push_back(row[parts[i]]);
-    figure.rows.push_back({std::to_string(size), us(row, "step_us"),
+    figure.rows.push_back({std::to_string(size), us_of(row, "step_us"),
                            fmt::format("{:.1f}", row["step_spread"].get<double>() * 100),
-                           us(row, "busy_us"), us(row, "queue_wait_us"), us(row, "launch_us"),
-                           us(row, "host_us"), us(row, "copy_us"),
+                           us_of(row, "busy_us"), us_of(row, "queue_wait_us"),
+                           us_of(row, "launch_us"), us_of(row, "host_us"), us_of(row, "copy_us"),
                            std::to_string(row["launches"].get<int64_t>())});
   }
   figure.plots.push_back(draw(plot));
@@ -76,7 +72,7 @@ Figure device_figure(const keel::Json& json, const std::string& name) {
     if (!row.contains("step_device_us")) continue;
     series.marks.push_back({row["loop_size"].get<double>(), row["step_device_us"]});
     figure.rows.push_back(
-        {std::to_string(row["loop_size"].get<int64_t>()), us(row, "step_device_us")});
+        {std::to_string(row["loop_size"].get<int64_t>()), us_of(row, "step_device_us")});
   }
   figure.plots.push_back(draw(LinePlot{"loop-device-" + name,
                                        figure.title,

@@ -4,13 +4,12 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/bench/loop_timelines.h"
 #include "cli/bench/page.h"
 #include "cli/bench/plot.h"
 
 namespace keel_cli {
 namespace {
-
-constexpr int64_t kStepsDrawn = 4;
 
 enum Kind : size_t { kLaunch, kGetNext, kCopy, kWait, kBusy };
 const std::map<std::string, Kind>& kinds_by_name() {
@@ -33,9 +32,6 @@ std::vector<LanePlot::Kind> named_kinds() {
 std::string name_of(const keel::Json& row) { return row["name"].get<std::string>(); }
 std::string count(const keel::Json& row, const char* key) {
   return std::to_string(row[key].get<int64_t>());
-}
-std::string us(const keel::Json& row, const char* key) {
-  return fmt::format("{:.2f}", row[key].get<double>());
 }
 
 Figure counts_figure(const keel::Json& rows, const std::string& name) {
@@ -106,10 +102,10 @@ Figure wall_figure(const keel::Json& rows, const std::string& name) {
   LanePlot plot{"loop-timelines-" + name, figure.title, "wall time, us", named_kinds()};
   for (const keel::Json& row : rows) {
     for (LanePlot::Lane& lane : wall_lanes(row)) plot.lanes.push_back(std::move(lane));
-    figure.rows.push_back({name_of(row), us(row, "step_us"),
+    figure.rows.push_back({name_of(row), us_of(row, "step_us"),
                            fmt::format("{:.1f}", row["step_spread"].get<double>() * 100),
-                           us(row, "busy_us"), us(row, "queue_wait_us"), us(row, "launch_us"),
-                           us(row, "host_us"), us(row, "copy_us")});
+                           us_of(row, "busy_us"), us_of(row, "queue_wait_us"),
+                           us_of(row, "launch_us"), us_of(row, "host_us"), us_of(row, "copy_us")});
   }
   figure.plots.push_back(draw(plot));
   return figure;

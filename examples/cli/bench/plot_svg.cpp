@@ -9,7 +9,7 @@
 namespace keel_cli {
 namespace {
 
-constexpr double kWidth = 720;
+constexpr double kPlotWidth = 720;
 constexpr double kLegendLine = 20;
 
 }  // namespace
@@ -69,7 +69,7 @@ std::string open_plot(const std::string& id, const std::string& title, double he
   return fmt::format(
       "<svg id=\"{}\" class=\"plot\" viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" "
       "aria-label=\"{}\">\n",
-      escape_html(id), kWidth, height, escape_html(title));
+      escape_html(id), kPlotWidth, height, escape_html(title));
 }
 
 double left_of_names(const std::vector<std::string>& names) {

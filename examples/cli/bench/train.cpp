@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kMostBatch = 1 << 20;
 
-struct Flags {
+struct TrainSuiteFlags {
   std::vector<const keel_examples::Model*> models;
   std::vector<std::string> backends, precisions;
   keel::PlacementPolicy placement = keel::PlacementPolicy::kFull;
@@ -27,7 +27,7 @@ struct Flags {
   std::vector<std::string> disabled_passes;
 };
 
-struct Row {
+struct TrainRow {
   Workload work;
   int64_t loop_size = 1;
   int64_t steps = 0;                           // of a round
@@ -47,7 +47,7 @@ keel::Json names_of(const Workload& work) {
 
 class TrainBench {
  public:
-  explicit TrainBench(const Flags& flags) : flags_(flags) {
+  explicit TrainBench(const TrainSuiteFlags& flags) : flags_(flags) {
     data_ = load_data(flags.data);
     for (const keel_examples::Model* model : flags.models) {
       for (const int64_t batch : batches_of(*model)) require_images(batch);
@@ -95,7 +95,7 @@ class TrainBench {
         }
       }
     }
-    std::vector<Row> rows;
+    std::vector<TrainRow> rows;
     for (const auto& trainee : trainees) {
       for (const int64_t size : flags_.loop_sizes) rows.push_back({trainee->work(), size});
     }
@@ -118,7 +118,7 @@ class TrainBench {
     add_modelled(trainees);
     const std::string feed = trainees.front()->feed();
     trainees.clear();
-    for (const Row& row : rows) add(row, rows, feed);
+    for (const TrainRow& row : rows) add(row, rows, feed);
   }
 
   void require_images(int64_t batch) const {
@@ -130,9 +130,9 @@ class TrainBench {
   }
 
   // How many times as fast as the same with one thread, by round; nothing where that is not here.
-  static std::optional<Spread> speed_up(const Row& row, const std::vector<Row>& rows) {
+  static std::optional<Spread> speed_up(const TrainRow& row, const std::vector<TrainRow>& rows) {
     if (row.work.threads == 1) return std::nullopt;
-    const auto one = std::find_if(rows.begin(), rows.end(), [&](const Row& other) {
+    const auto one = std::find_if(rows.begin(), rows.end(), [&](const TrainRow& other) {
       return other.work.threads == 1 && other.work.backend == row.work.backend &&
              other.work.precision == row.work.precision && other.loop_size == row.loop_size;
     });
@@ -143,7 +143,7 @@ class TrainBench {
     return spread_of(ratios);
   }
 
-  void add(const Row& row, const std::vector<Row>& rows, const std::string& feed) {
+  void add(const TrainRow& row, const std::vector<TrainRow>& rows, const std::string& feed) {
     const Workload& work = row.work;
     const double rate = static_cast<double>(work.batch) * 1e6 / row.step.median;
     const double wait = spread_of(row.queue_wait_us).median;
@@ -163,7 +163,7 @@ class TrainBench {
         add_process(row));
   }
 
-  std::string add_speed_up(const Row& row, const std::vector<Row>& rows) {
+  std::string add_speed_up(const TrainRow& row, const std::vector<TrainRow>& rows) {
     const auto ratio = speed_up(row, rows);
     if (!ratio) return "-";
     keel::Json entry = names_of(row.work);
@@ -175,7 +175,7 @@ class TrainBench {
   }
 
   // Once for a workload, with the first loop size.
-  std::string add_process(const Row& row) {
+  std::string add_process(const TrainRow& row) {
     if (row.loop_size != flags_.loop_sizes.front()) return "-";
     const Workload& work = row.work;
     const double fitting = flags_.seconds * 1e6 / row.step.median;
@@ -234,7 +234,7 @@ class TrainBench {
     }
   }
 
-  const Flags& flags_;
+  const TrainSuiteFlags& flags_;
   keel::LabelledSplits data_;
   keel::Json json_;
 };
@@ -245,7 +245,7 @@ std::vector<std::string> model_names() {
   return names;
 }
 
-void declare(CommandLine& line) {
+void declare_train_suite(CommandLine& line) {
   line.add("models", "NAME,NAME,...", "of " + alternatives(model_names()) + " (all of them)");
   declare_data_flag(line);
   declare_backends(line, "cpu,npu");
@@ -260,7 +260,7 @@ void declare(CommandLine& line) {
 
 keel::Json measure_train(const CommandLine& line) {
   const std::vector<std::string> models = model_names();
-  Flags flags;
+  TrainSuiteFlags flags;
   for (const std::string& name : line.choices("models", models, models))
     flags.models.push_back(&keel_examples::find_model(name));
   flags.data = read_data(line);
@@ -279,7 +279,7 @@ keel::Json measure_train(const CommandLine& line) {
 
 Suite train_suite() {
   return {"train", "training throughput by backend, precision, threads, batch and loop size",
-          declare, measure_train};
+          declare_train_suite, measure_train};
 }
 
 }  // namespace keel_cli

@@ -27,7 +27,7 @@ struct EvalFlags {
   std::string json;
 };
 
-EvalFlags read_flags(const CommandLine& line) {
+EvalFlags read_eval_flags(const CommandLine& line) {
   return {.predictor = read_predictor_flags(line),
           .batch = line.integer("batch", 1, kMostCount).value_or(500),
           .top_k = line.integer("top-k", 1, kMostCount).value_or(kUsualTopK),
@@ -102,7 +102,7 @@ int run_eval(const std::vector<std::string>& words) {
     std::cout << line.help();
     return kExitDone;
   }
-  return evaluate(read_flags(line));
+  return evaluate(read_eval_flags(line));
 }
 
 }  // namespace keel_cli

@@ -39,7 +39,7 @@ struct Subject {
   std::optional<int64_t> label;
 };
 
-PredictFlags read_flags(const CommandLine& line) {
+PredictFlags read_predict_flags(const CommandLine& line) {
   PredictFlags flags{.predictor = read_predictor_flags(line),
                      .index = line.integer("index", 0),
                      .image = line.text("image").value_or(""),
@@ -195,7 +195,7 @@ int run_predict(const std::vector<std::string>& words) {
     std::cout << line.help();
     return kExitDone;
   }
-  return predict(read_flags(line));
+  return predict(read_predict_flags(line));
 }
 
 }  // namespace keel_cli

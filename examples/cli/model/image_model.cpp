@@ -11,9 +11,6 @@ namespace {
 
 using keel_examples::ImageFormat;
 
-// Far beyond any image, and far from where products of three of them overflow.
-constexpr int64_t kMostOfADimension = int64_t{1} << 20;
-
 // One of the graph's own next values beside those of what is trained.
 struct Statistic {
   keel::Assignment assignment;

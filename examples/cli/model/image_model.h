@@ -15,6 +15,9 @@
 
 namespace keel_cli {
 
+// Far beyond any image, and far from where products of three of them overflow.
+inline constexpr int64_t kMostOfADimension = int64_t{1} << 20;
+
 class ImageModel {
  public:
   // Throws what model_parts() throws.

@@ -16,7 +16,7 @@
 namespace keel_cli {
 namespace {
 
-constexpr int64_t kMostOfADimension = 1 << 16;
+constexpr int64_t kMostOfASide = 1 << 16;
 constexpr std::string_view kPngMagic = "\x89PNG\r\n\x1a\n";
 
 [[noreturn]] void fail(const std::string& path, const std::string& message,
@@ -27,7 +27,7 @@ constexpr std::string_view kPngMagic = "\x89PNG\r\n\x1a\n";
 // Throws where it is empty, or takes more memory than files may.
 Picture make_picture(const std::string& path, int64_t height, int64_t width, int64_t channels) {
   const auto size = std::to_string(width) + "x" + std::to_string(height);
-  if (height < 1 || width < 1 || height > kMostOfADimension || width > kMostOfADimension)
+  if (height < 1 || width < 1 || height > kMostOfASide || width > kMostOfASide)
     fail(path, "the image is " + size + ", expected 1x1 to 65536x65536");
   const int64_t bytes = height * width * channels;
   if (static_cast<uint64_t>(bytes) > keel::read_budget())
@@ -45,8 +45,8 @@ class NetpbmReader {
     const char kind = bytes_[1];
     at_ = 2;
     const int64_t channels = kind == '3' || kind == '6' ? 3 : 1;
-    const int64_t width = number("the width", kMostOfADimension);
-    const int64_t height = number("the height", kMostOfADimension);
+    const int64_t width = number("the width", kMostOfASide);
+    const int64_t height = number("the height", kMostOfASide);
     const int64_t most = number("the largest value", 65535);
     if (most == 0) fail(path_, "the largest value is 0");
     Picture picture = make_picture(path_, height, width, channels);

@@ -11,6 +11,7 @@
 #include "cli/base/flag_errors.h"
 #include "cli/model/f16_overflow.h"
 #include "cli/model/finite_states.h"
+#include "cli/model/image_model.h"
 #include "cli/model/task.h"
 
 namespace keel_cli {
@@ -21,8 +22,6 @@ constexpr const char* kHeight = "image_height";
 constexpr const char* kWidth = "image_width";
 constexpr const char* kChannels = "image_channels";
 constexpr const char* kClasses = "classes";
-// Far beyond any image, and far from where products of three of them overflow.
-constexpr int64_t kMostOfADimension = int64_t{1} << 20;
 
 }  // namespace
 

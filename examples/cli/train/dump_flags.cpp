@@ -5,22 +5,18 @@
 #include <string>
 #include <utility>
 
+#include "cli/base/flag_errors.h"
+
 namespace keel_cli {
 namespace {
-
-[[noreturn]] void refuse(const std::string& flag, const std::string& message,
-                         const std::string& fix) {
-  throw keel::Error({.op = "--" + flag,
-                     .message = message,
-                     .fix = fix,
-                     .kind = keel::ErrorKind::kInvalidArgument});
-}
 
 // The flags are about what one of the others asks for.
 void require_one_of(const CommandLine& line, const std::string& wanted,
                     std::initializer_list<const char*> flags) {
   for (const char* flag : flags) {
-    if (line.has(flag)) refuse(flag, "nothing is dumped without " + wanted, "add it, or drop this");
+    if (line.has(flag))
+      refuse_flag(std::string("--") + flag, "nothing is dumped without " + wanted,
+                  "add it, or drop this");
   }
 }
 
@@ -76,15 +72,15 @@ keel::DumpOptions read_dump_flags(const CommandLine& line) {
     dump.debug_mode = keel::parse_dump_debug_mode(*text, "--dump-debug-mode");
   dump.path = line.text("dump-path").value_or("");
   if (dump.enable_dump && dump.enable_dump_debug)
-    refuse("enable-dump-debug", "--enable-dump is given as well", "give one of the two");
+    refuse_flag("--enable-dump-debug", "--enable-dump is given as well", "give one of the two");
   if (!dump.enable_dump)
     require_one_of(line, "--enable-dump", {"dump-step", "dump-mode", "dump-layer", "dump-data"});
   if (!dump.enable_dump_debug) require_one_of(line, "--enable-dump-debug", {"dump-debug-mode"});
   if (!dump.on())
     require_one_of(line, "--enable-dump or --enable-dump-debug", {"dump-path"});
   else if (dump.path.empty())
-    refuse(dump.enable_dump ? "enable-dump" : "enable-dump-debug", "--dump-path is not given",
-           "add --dump-path with a folder");
+    refuse_flag(dump.enable_dump ? "--enable-dump" : "--enable-dump-debug",
+                "--dump-path is not given", "add --dump-path with a folder");
   return dump;
 }
 

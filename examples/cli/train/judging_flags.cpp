@@ -2,13 +2,10 @@
 
 #include <vector>
 
+#include "cli/base/flag_errors.h"
+
 namespace keel_cli {
 namespace {
-
-[[noreturn]] void refuse(const char* flag, const std::string& message, const std::string& fix) {
-  throw keel::Error(
-      {.op = flag, .message = message, .fix = fix, .kind = keel::ErrorKind::kInvalidArgument});
-}
 
 // By --metric or the value of --keep-best.
 std::optional<std::string> read_metric(const CommandLine& line) {
@@ -18,15 +15,16 @@ std::optional<std::string> read_metric(const CommandLine& line) {
   if (best.empty()) return metric;
   keel::parse_choice(best, "--keep-best", metrics);
   if (metric && *metric != best)
-    refuse("--keep-best", "is by " + best + ", and --metric is " + *metric, "give one of the two");
+    refuse_flag("--keep-best", "is by " + best + ", and --metric is " + *metric,
+                "give one of the two");
   return best;
 }
 
 // A model of the data themselves has one measure, its loss.
 void refuse_labels(const CommandLine& line, const JudgingFlags& flags, const TaskKind& task) {
   const std::string message = "is about classes, and " + task.name + " has none";
-  if (line.has("top-k")) refuse("--top-k", message, "drop it");
-  if (flags.metric != "loss") refuse("--metric", flags.metric + " " + message, "use loss");
+  if (line.has("top-k")) refuse_flag("--top-k", message, "drop it");
+  if (flags.metric != "loss") refuse_flag("--metric", flags.metric + " " + message, "use loss");
 }
 
 }  // namespace
@@ -66,11 +64,11 @@ JudgingFlags read_judging_flags(const CommandLine& line, const TaskKind& task) {
   const bool keeps_best = flags.keep_best || !flags.save_best.empty();
   // --stop-at goes by the value alone.
   if (line.has("min-gain") && flags.patience == 0 && !keeps_best)
-    refuse("--min-gain", "nothing goes by what is best",
-           "add --patience, --save-best or --keep-best");
+    refuse_flag("--min-gain", "nothing goes by what is best",
+                "add --patience, --save-best or --keep-best");
   if (line.has("metric") && !flags.decides()) {
-    refuse("--metric", "nothing goes by it",
-           "add --patience, --stop-at, --save-best or --keep-best");
+    refuse_flag("--metric", "nothing goes by it",
+                "add --patience, --stop-at, --save-best or --keep-best");
   }
   return flags;
 }

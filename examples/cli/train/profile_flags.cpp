@@ -4,18 +4,14 @@
 
 #include <keel/keel.h>
 
+#include "cli/base/flag_errors.h"
+
 namespace keel_cli {
 namespace {
 
 constexpr const char* kFolder = "keel_profile";  // where nothing names one
 constexpr const char* kModeVariable = "PROFILING_MODE";
 constexpr const char* kOptionsVariable = "PROFILING_OPTIONS";
-
-[[noreturn]] void refuse(const std::string& flag, const std::string& message,
-                         const std::string& fix) {
-  throw keel::Error(
-      {.op = flag, .message = message, .fix = fix, .kind = keel::ErrorKind::kInvalidArgument});
-}
 
 // "A-B" or "A".
 void read_steps(const std::string& text, ProfileFlags& flags) {
@@ -32,8 +28,8 @@ void read_steps(const std::string& text, ProfileFlags& flags) {
 void place(const std::optional<std::string>& folder, ProfileFlags& flags) {
   const std::string& output = flags.options.output;
   if (folder && !output.empty()) {
-    refuse("--profile", "the profiling options name a folder, too: output is " + output,
-           "drop one of the two");
+    refuse_flag("--profile", "the profiling options name a folder, too: output is " + output,
+                "drop one of the two");
   }
   flags.folder = folder ? *folder : output.empty() ? kFolder : output;
 }
@@ -41,8 +37,8 @@ void place(const std::optional<std::string>& folder, ProfileFlags& flags) {
 void read_environment(const std::string& backend, ProfileFlags& flags) {
   if (keel::environment_choice(kModeVariable, {"true", "false"}) != "true") return;
   if (backend != "npu") {
-    refuse(kModeVariable, "only the NPU has profiles, and the backend is " + backend,
-           "unset it, or use --backend npu");
+    refuse_flag(kModeVariable, "only the NPU has profiles, and the backend is " + backend,
+                "unset it, or use --backend npu");
   }
   if (const auto text = keel::environment_text(kOptionsVariable))
     flags.options = keel::npu::parse_profiling_options(*text, kOptionsVariable);
@@ -66,17 +62,17 @@ ProfileFlags read_profile_flags(const CommandLine& line, const std::string& back
   ProfileFlags flags;
   for (const char* flag : {"profile", "profile-steps", "profiling-mode", "profiling-options"}) {
     if (!line.has(flag) || backend == "npu") continue;
-    refuse(std::string("--") + flag, "is about the NPU, and the backend is " + backend,
-           "drop it, or use --backend npu");
+    refuse_flag(std::string("--") + flag, "is about the NPU, and the backend is " + backend,
+                "drop it, or use --backend npu");
   }
   const auto mode = line.choice("profiling-mode", {"true", "false"});
   const auto options = line.text("profiling-options");
   const auto folder = line.text("profile");
   if (mode == "false" && (options || folder)) {
-    refuse("--profiling-mode",
-           std::string("is false, and ") + (options ? "--profiling-options" : "--profile") +
-               " asks for a profile",
-           "drop one of the two");
+    refuse_flag("--profiling-mode",
+                std::string("is false, and ") + (options ? "--profiling-options" : "--profile") +
+                    " asks for a profile",
+                "drop one of the two");
   }
   if (options) flags.options = keel::npu::parse_profiling_options(*options, "--profiling-options");
   if (mode == "true" || options || folder)
@@ -85,7 +81,7 @@ ProfileFlags read_profile_flags(const CommandLine& line, const std::string& back
     read_environment(backend, flags);
   const auto steps = line.text("profile-steps");
   if (steps && flags.folder.empty())
-    refuse("--profile-steps", "no profile is asked for", "add --profile DIR");
+    refuse_flag("--profile-steps", "no profile is asked for", "add --profile DIR");
   if (steps) read_steps(*steps, flags);
   return flags;
 }

@@ -13,7 +13,7 @@
 namespace keel::graphdef {
 namespace {
 
-constexpr size_t kNone = SIZE_MAX;
+constexpr size_t kNoNode = SIZE_MAX;
 constexpr int64_t kReference = 100;  // is added to the number of a type for a reference to it
 
 class Separating {
@@ -53,7 +53,7 @@ class Separating {
  private:
   size_t node_of(const std::string& input) const {
     const auto entry = index_.find(parse_value(input).node);
-    return entry == index_.end() ? kNone : entry->second;
+    return entry == index_.end() ? kNoNode : entry->second;
   }
 
   // An initial value that is a variable becomes that variable's own.
@@ -82,7 +82,7 @@ class Separating {
     std::vector<size_t> open;
     const auto reach = [&](const std::string& input) {
       const size_t node = node_of(input);
-      if (node != kNone && initial_.count(node) == 0 && cone_.insert(node).second)
+      if (node != kNoNode && initial_.count(node) == 0 && cone_.insert(node).second)
         open.push_back(node);
     };
     for (const auto& entry : initial_) reach(entry.second);
@@ -106,7 +106,7 @@ class Separating {
     for (const size_t node : cone_)
       for (const std::string& input : nodes_[node].inputs) {
         const size_t before = node_of(input);
-        if (before == kNone) continue;
+        if (before == kNoNode) continue;
         if (initial_.count(before) == 0)
           users[before].push_back(node);
         else
@@ -126,7 +126,7 @@ class Separating {
       std::string name = nodes_[i].name;
       if (selection_.only_initial.count(name) == 0) {
         name += "/initial";
-        while (!index_.emplace(name, kNone).second) name += "_";
+        while (!index_.emplace(name, kNoNode).second) name += "_";
       }
       names_.emplace(i, name);
     }

@@ -10,7 +10,7 @@
 namespace keel::graphdef {
 namespace {
 
-constexpr size_t kMostNamed = 8;
+constexpr size_t kMostWaitingNamed = 8;
 constexpr size_t kUnknown = SIZE_MAX, kNowhere = SIZE_MAX - 1;
 
 // The nodes that each node is an input of in the same turn, control inputs included.
@@ -51,11 +51,12 @@ std::vector<size_t> node_order(const std::vector<NodeDef>& nodes, const std::str
   std::string names;
   size_t waiting = 0;
   for (size_t i = 0; i < nodes.size(); ++i)
-    if (waits[i] != 0 && ++waiting <= kMostNamed)
+    if (waits[i] != 0 && ++waiting <= kMostWaitingNamed)
       names += (names.empty() ? "" : ", ") + printable(nodes[i].name, 200);
-  throw Error({.op = source,
-               .argument = std::to_string(waiting) + " nodes",
-               .message = "wait for each other: " + names + (waiting > kMostNamed ? " ..." : "")});
+  throw Error(
+      {.op = source,
+       .argument = std::to_string(waiting) + " nodes",
+       .message = "wait for each other: " + names + (waiting > kMostWaitingNamed ? " ..." : "")});
 }
 
 Origins::Origins(const std::vector<NodeDef>& nodes, const std::vector<std::string>* arguments)

@@ -21,7 +21,7 @@ namespace {
 
 using Kind = AttrValue::Kind;
 
-constexpr size_t kMostNamed = 12;
+constexpr size_t kMostListed = 12;
 
 [[noreturn]] void fail(const GraphDef& graph, const std::string& argument,
                        const std::string& message, const std::string& fix = "") {
@@ -34,9 +34,9 @@ constexpr size_t kMostNamed = 12;
 
 std::string list_of(const std::vector<std::string>& names) {
   std::string text;
-  for (size_t i = 0; i < names.size() && i < kMostNamed; ++i)
+  for (size_t i = 0; i < names.size() && i < kMostListed; ++i)
     text += (i == 0 ? "" : ", ") + printable(names[i], 200);
-  return text + (names.size() > kMostNamed ? " ..." : "");
+  return text + (names.size() > kMostListed ? " ..." : "");
 }
 
 // Which values of a node come from outside of the graph, and what it says of them.

@@ -18,7 +18,7 @@ namespace {
 using graphdef::GraphDef;
 using graphdef::NodeDef;
 
-constexpr const char* kModule = "GraphDef";
+constexpr const char* kGraphDefModule = "GraphDef";
 
 // Reasons why the importer does not take nodes, by their names: of a frozen graph, all of which is
 // tried. The outputs of another one are for its user to choose, so there ops alone are judged.
@@ -55,29 +55,30 @@ class GraphJudge {
   Finding judge(const NodeDef& node, const std::string& body) const {
     const std::string path = body.empty() ? node.name : body + "/" + node.name;
     if (const auto reason = unconvertible_.find(path); reason != unconvertible_.end())
-      return {kModule, node.op, Level::kUnsupportedNoPlan, reason->second};
+      return {kGraphDefModule, node.op, Level::kUnsupportedNoPlan, reason->second};
     if (version_1_.count({body, node.name}) != 0) {
-      return {kModule, node.op, Level::kApiAfterTool,
+      return {kGraphDefModule, node.op, Level::kApiAfterTool,
               "keel import --control-flow v2 makes loops and conditionals of it"};
     }
     if (const auto reason = reasons_.find(node.name); body.empty() && reason != reasons_.end())
-      return {kModule, node.op, Level::kUnsupportedNoPlan, reason->second};
+      return {kGraphDefModule, node.op, Level::kUnsupportedNoPlan, reason->second};
     if (const graphdef::OpRule* rule = rules_.find(node.op); rule != nullptr) {
       const bool is_inside = !body.empty() || conditional_.count(node.name) != 0;
       if (is_inside && !rule->assigns.empty())
-        return {kModule, node.op, Level::kUnsupportedNoPlan,
+        return {kGraphDefModule, node.op, Level::kUnsupportedNoPlan,
                 std::string("it ") + graphdef::kAssignsInside +
                     "; it may stay where no output needs it"};
-      return {kModule, node.op, Level::kSupported, "keel import takes it as it is"};
+      return {kGraphDefModule, node.op, Level::kSupported, "keel import takes it as it is"};
     }
     if (graphdef::is_from_outside(node))
-      return {kModule, node.op, Level::kSupported, "becomes an input of the imported graph"};
-    const std::string name = std::string(kModule) + "." + node.op;
+      return {kGraphDefModule, node.op, Level::kSupported,
+              "becomes an input of the imported graph"};
+    const std::string name = std::string(kGraphDefModule) + "." + node.op;
     if (!table_.has_row(name)) {
-      return {kModule, node.op, Level::kUnsupportedNoPlan,
+      return {kGraphDefModule, node.op, Level::kUnsupportedNoPlan,
               "there is no rule for this op; it may stay where no output needs it"};
     }
-    Finding finding = table_.judge({.module = kModule, .text = name, .known = true});
+    Finding finding = table_.judge({.module = kGraphDefModule, .text = name, .known = true});
     finding.name = node.op;
     return finding;
   }

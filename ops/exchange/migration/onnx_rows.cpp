@@ -15,7 +15,7 @@ using onnx::NodeProto;
 using onnx::Refusal;
 using onnx::Unsupported;
 
-constexpr const char* kModule = "onnx";
+constexpr const char* kOnnxModule = "onnx";
 
 // Holds what the importer says of the nodes that it does not take as they are.
 class Verdicts {
@@ -33,9 +33,9 @@ class Verdicts {
     if (const auto entry = refused_.find({op, node}); entry != refused_.end())
       return std::move(refused_.extract(entry).mapped());
     if (const auto entry = unchecked_.find(node); entry != unchecked_.end() && entry->second-- > 0)
-      return {kModule, op, Level::kAnalysing,
+      return {kOnnxModule, op, Level::kAnalysing,
               "depends on what is refused, so that it could not be checked"};
-    return {kModule, op, Level::kSupported, "keel import takes it as it is"};
+    return {kOnnxModule, op, Level::kSupported, "keel import takes it as it is"};
   }
 
   // Calls `add` with what is left: refusals of inputs, of weights, of the model itself.
@@ -47,11 +47,11 @@ class Verdicts {
  private:
   static Finding judge(const Refusal& refusal) {
     if (refusal.bind.empty())
-      return {kModule, refusal.op, Level::kUnsupportedNoPlan, refusal.reason};
+      return {kOnnxModule, refusal.op, Level::kUnsupportedNoPlan, refusal.reason};
     std::string advice = refusal.reason + "; make constants of inputs:";
     for (const std::string& input : std::set<std::string>(refusal.bind.begin(), refusal.bind.end()))
       advice += " --bind " + input + "=FILE.npy";
-    return {kModule, refusal.op, Level::kApiAfterTool, advice};
+    return {kOnnxModule, refusal.op, Level::kApiAfterTool, advice};
   }
 
   std::multimap<std::pair<std::string, std::string>, Finding> refused_;  // by op and node
@@ -84,7 +84,7 @@ void read_onnx_model(const std::string& path, const ScanContext&, ReportBuilder&
   add_nodes(model.graph, verdicts, report);
   if (model.has_training_info) {
     report.add(0, "training_info",
-               {kModule, "training_info", Level::kTrainingAfterTool,
+               {kOnnxModule, "training_info", Level::kTrainingAfterTool,
                 "keel import leaves it out; keel train --model trains the imported graph by an "
                 "optimizer of Keel's"});
   }

@@ -15,10 +15,10 @@ using Kind = PythonToken::Kind;
 constexpr size_t kMostStars = 100;
 
 // No API has a longer name; what is beyond is left out, so that a use costs little.
-constexpr size_t kMostOfName = 300;
+constexpr size_t kMostOfDottedName = 300;
 
 void append(std::string& name, std::string_view part) {
-  name += part.substr(0, kMostOfName - std::min(name.size(), kMostOfName));
+  name += part.substr(0, kMostOfDottedName - std::min(name.size(), kMostOfDottedName));
 }
 
 bool is_name(const PythonToken& token) { return token.kind == Kind::kName; }

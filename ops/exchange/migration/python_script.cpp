@@ -80,8 +80,8 @@ class Scanner {
 
   // Returns the module that a script has a name from because it imports all that is there, or null.
   const std::string* starred(std::string_view name) const {
-    constexpr size_t kMostOfName = 100;
-    if (bindings_.stars().empty() || name.size() > kMostOfName) return nullptr;
+    constexpr size_t kMostOfStarredName = 100;
+    if (bindings_.stars().empty() || name.size() > kMostOfStarredName) return nullptr;
     const auto place = starred_.emplace(name, nullptr);
     if (!place.second) return place.first->second;
     for (const auto& star : bindings_.stars()) {

@@ -13,15 +13,15 @@ namespace keel {
 namespace {
 
 using testing::all_equal;
+using testing::kFusingDevices;
+using testing::noise;
 using testing::run_case;
 using testing::StepCase;
 
-constexpr const char* kDevices[] = {"npu:0", "cpu:0"};
-
-using Build = std::function<Values(const Values&)>;
+using FusedBody = std::function<Values(const Values&)>;
 
 // Adds a `fused` node whose body gives what `build` makes of its inputs.
-const Node& add_fused(Graph& g, const Values& inputs, const Build& build) {
+const Node& add_fused(Graph& g, const Values& inputs, const FusedBody& build) {
   auto body = std::make_shared<Graph>(g.ops());
   Values inner;
   for (const Value& v : inputs) {
@@ -31,19 +31,10 @@ const Node& add_fused(Graph& g, const Values& inputs, const Build& build) {
   return g.add("fused", inputs, {}, CallSite::here(), {body});
 }
 
-Tensor noise(const Shape& shape, uint32_t seed) {
-  Tensor t(f32, shape);
-  for (float& x : t.data<float>()) {
-    seed = seed * 1664525 + 1013904223;
-    x = static_cast<float>(seed >> 8) * 0x1p-23f - 1.0f;
-  }
-  return t;
-}
-
 // Runs `build` on inputs of these shapes as one fused node, with them in the order that `order`
 // gives, and as a graph that is not fused.
 void check_any_order(const std::vector<Shape>& shapes,
-                     const std::vector<std::vector<size_t>>& orders, const Build& build) {
+                     const std::vector<std::vector<size_t>>& orders, const FusedBody& build) {
   std::vector<Tensor> tensors;
   for (const Shape& shape : shapes) {
     tensors.push_back(noise(shape, static_cast<uint32_t>(tensors.size()) + 1));
@@ -56,7 +47,7 @@ void check_any_order(const std::vector<Shape>& shapes,
     return inputs;
   };
   const StepCase plain{[&](Graph& g) { return std::pair(Update{}, build(inputs_of(g))); }, tensors};
-  for (const char* where : kDevices) {
+  for (const char* where : kFusingDevices) {
     CAPTURE(std::string(where));
     const std::vector<Tensor> expected = run_case(plain, where, false);
     for (const std::vector<size_t>& order : orders) {
@@ -145,7 +136,7 @@ TEST_CASE("anchored node: an operand of several variables has no source") {
       add_fused(g, {a, b}, [](const Values& v) { return Values{matmul(v[0] + v[1], v[1])}; }));
   CHECK_FALSE(node.source(0).has_value());
   CHECK(node.source(1) == 1);
-  for (const char* where : kDevices) {
+  for (const char* where : kFusingDevices) {
     CHECK_FALSE(device(where).backend().supports(node.node()).supported);
   }
 }

@@ -33,6 +33,7 @@ using testing::all_equal;
 using testing::check_close;
 using testing::contains;
 using testing::Draws;
+using testing::fetches_on;
 using testing::run_case;
 using testing::StepCase;
 
@@ -53,7 +54,7 @@ Conv conv_of(Pair size, Pair kernel, int64_t batch, int64_t in, int64_t out,
   return conv;
 }
 
-Conv draw(Draws& draws, int64_t most_channels) {
+Conv draw_conv(Draws& draws, int64_t most_channels) {
   Conv2dAttributes options;
   Pair size{}, kernel{};
   options.padding = "explicit";
@@ -76,7 +77,7 @@ Conv draw(Draws& draws, int64_t most_channels) {
 }
 
 // What none of the draws may leave out.
-std::vector<Conv> corners() {
+std::vector<Conv> conv_corners() {
   return {
       conv_of({5, 6}, {1, 1}, 2, 7, 9, {}),
       conv_of({5, 6}, {1, 1}, 2, 20, 33, {.layout = kChannelsFirst}),
@@ -127,15 +128,6 @@ void check_everywhere(const Conv& conv, Draws& draws) {
     check_close(fused, expected, 2e-5);
     CHECK(all_equal(run_case(step, where, false), fused));
   }
-}
-
-std::vector<Tensor> run_on(const Device& device, const StepCase& step) {
-  Graph g;
-  const auto [update, fetches] = step.build(g);
-  Session session(g, device);
-  Feeds feeds;
-  for (size_t i = 0; i < g.inputs().size(); ++i) feeds.push_back({g.inputs()[i], step.inputs[i]});
-  return session.run(update, fetches, feeds);
 }
 
 }  // namespace
@@ -193,14 +185,14 @@ TEST_CASE("windows: any part of the matrix is that of plain loops") {
 
 TEST_CASE("convolution products: corners agree with ref both fused and unfused") {
   Draws draws(1);
-  for (const Conv& conv : corners()) check_everywhere(conv, draws);
+  for (const Conv& conv : conv_corners()) check_everywhere(conv, draws);
 }
 
 TEST_CASE("convolution products: random shapes agree with ref both fused and unfused") {
   Draws draws(2);
   for (int i = 0; i < 60; ++i) {
     CAPTURE(i);
-    check_everywhere(draw(draws, i % 4 == 0 ? 40 : 5), draws);
+    check_everywhere(draw_conv(draws, i % 4 == 0 ? 40 : 5), draws);
   }
 }
 
@@ -230,10 +222,10 @@ TEST_CASE("convolution products: the same bits in strict mode") {
   REQUIRE(strict != nullptr);
   Draws draws(4);
   for (int i = 0; i < 12; ++i) {
-    const Conv conv = draw(draws, i % 3 == 0 ? 33 : 6);
+    const Conv conv = draw_conv(draws, i % 3 == 0 ? 33 : 6);
     const StepCase step = step_of(conv, draws, i % 2 == 0);
     CAPTURE(i);
-    CHECK(all_equal(run_on(Device(strict.get(), 0), step), run_on(device("npu:0"), step)));
+    CHECK(all_equal(fetches_on(Device(strict.get(), 0), step), fetches_on(device("npu:0"), step)));
   }
 }
 

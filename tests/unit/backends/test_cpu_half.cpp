@@ -72,7 +72,7 @@ void check_casts(int mantissa_bits, int bias, uint32_t infinity_bits) {
 }
 
 template <class H>
-void check_limits() {
+void check_half_limits() {
   const float infinity = std::numeric_limits<float>::infinity();
   const float nan = std::numeric_limits<float>::quiet_NaN();
   // Twenty, so that some lie in a vector and some behind it.
@@ -86,7 +86,7 @@ void check_limits() {
 }
 
 template <class H>
-void check_places() {
+void check_half_places() {
   std::vector<float> x;
   uint32_t seed = 7;
   for (int i = 0; i < 4099; ++i) {  // any bits: subnormals and what is no number among them
@@ -137,13 +137,13 @@ TEST_CASE("cpu half: casts round to nearest even on both sides of every tie") {
 }
 
 TEST_CASE("cpu half: casts keep infinities and what is no number") {
-  check_limits<Half>();
-  check_limits<BFloat16>();
+  check_half_limits<Half>();
+  check_half_limits<BFloat16>();
 }
 
 TEST_CASE("cpu half: casts give the same bits in any place and alone") {
-  check_places<Half>();
-  check_places<BFloat16>();
+  check_half_places<Half>();
+  check_half_places<BFloat16>();
 }
 
 TEST_CASE("cpu half: products of operands that are widened in shares") {

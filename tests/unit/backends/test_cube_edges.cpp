@@ -49,8 +49,8 @@ class Guarded {
 };
 
 // Rows of `columns` elements, of f32 or bf16.
-struct Operand {
-  Operand(size_t rows, size_t columns_, DType dtype, uint64_t seed)
+struct OperandRows {
+  OperandRows(size_t rows, size_t columns_, DType dtype, uint64_t seed)
       : columns(columns_), size(size_of(dtype)), bytes(rows * columns_ * size) {
     vector_test::Numbers numbers(seed);
     for (size_t i = 0; i < rows * columns; ++i) {
@@ -89,7 +89,7 @@ void check_rectangle(const CubeProblem& p, const CubeRange& range, bool at_begin
   CAPTURE(p.transpose_b);
   CAPTURE(range.m0);
   CAPTURE(range.m1);
-  const Operand a(p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, p.a, 1),
+  const OperandRows a(p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, p.a, 1),
       b(p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n, p.b, 2);
   const CubePlan plan = plan_cube(p);
   const Floats scratch(cube_scratch_bytes(plan, p.m, p.n) / sizeof(float) + 1);

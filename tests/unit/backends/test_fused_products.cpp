@@ -23,6 +23,7 @@ namespace {
 using testing::all_equal;
 using testing::contains;
 using testing::error_of;
+using testing::noise;
 using testing::run_case;
 using testing::StepCase;
 
@@ -35,13 +36,13 @@ Tensor bytes(const Shape& shape, uint32_t seed) {
 
 using Activation = Value (*)(Operand, CallSite);
 
-struct Net {
+struct NetSizes {
   int64_t batch, inputs, hidden, classes;
   Activation activation = &relu;
 };
 
 // The losses of three steps of a net of two layers on bytes, and its states behind them.
-std::vector<Tensor> train(const Net& net, const Optimizer& optimizer, const std::string& where,
+std::vector<Tensor> train(const NetSizes& net, const Optimizer& optimizer, const std::string& where,
                           bool fuse, std::string* tasks = nullptr) {
   Graph g;
   const Value image = g.input("image", u8, {-1, net.inputs});
@@ -67,25 +68,17 @@ std::vector<Tensor> train(const Net& net, const Optimizer& optimizer, const std:
   return results;
 }
 
-Tensor noise(const Shape& shape, uint32_t seed) {
-  Tensor t(f32, shape);
-  for (float& x : t.data<float>()) {
-    x = static_cast<float>((seed = seed * 1664525 + 1013904223) >> 8) * 0x1p-23f - 1.0f;
-  }
-  return t;
-}
-
 }  // namespace
 
 TEST_SUITE_BEGIN("unit");
 
 TEST_CASE("fused products: nets of any shape train to the bits of separate tasks") {
-  const Net nets[] = {
+  const NetSizes nets[] = {
       {50, 30, 77, 10},  {7, 784, 33, 3},         {128, 100, 256, 10}, {3, 5, 600, 2},
       {33, 300, 77, 17}, {64, 64, 64, 64, &tanh}, {1, 9, 4, 2},        {130, 20, 300, 5, &sigmoid}};
   for (const char* where : {"npu:0", "cpu:0"}) {
     CAPTURE(where);
-    for (const Net& net : nets) {
+    for (const NetSizes& net : nets) {
       CAPTURE(net.hidden);
       CHECK(all_equal(train(net, sgd(0.1), where, true), train(net, sgd(0.1), where, false)));
       const auto with_adam = train(net, adam(0.01), where, true);

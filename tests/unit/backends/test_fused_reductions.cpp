@@ -26,68 +26,63 @@ namespace {
 
 using testing::all_equal;
 using testing::contains;
+using testing::kFusingDevices;
+using testing::Reduced;
 using testing::run_case;
 using testing::StepCase;
 
-constexpr const char* kDevices[] = {"npu:0", "cpu:0"};
-
 // Values of any dtype, small enough that no sum leaves it.
-Tensor noise(DType dtype, const Shape& shape, uint32_t seed) {
+Tensor summands(DType dtype, const Shape& shape, uint32_t seed) {
   return testing::noise(dtype, shape, seed, 3.0f);
 }
 
-struct Reduced {
-  Shape shape;
-  std::vector<int64_t> axes;
-  bool keepdims = false;
-};
-
 // Runs, chunks and rows of all kinds: shorter and longer than an instruction takes, in and against
 // the order of memory, few and many results, none at all.
-const Reduced kReduced[] = {{{}, {}},
-                            {{1}, {}},
-                            {{100}, {}},
-                            {{100, 10}, {0}},
-                            {{100, 10}, {1}},
-                            {{100, 512}, {0}},
-                            {{64, 513}, {1}, true},
-                            {{70001}, {}},
-                            {{3, 40000}, {1}},
-                            {{40000, 3}, {0}},
-                            {{5, 6, 7}, {0, 2}},
-                            {{30, 50, 40}, {0, 2}, true},
-                            {{40, 30, 50}, {1}},
-                            {{4, 300, 5, 60}, {1, 3}},
-                            {{2, 9001}, {0}},
-                            {{3, 2, 40001}, {1}},
-                            {{3000, 17}, {1}, true},
-                            {{17, 3000}, {0}},
-                            {{9, 1, 5000}, {0, 1}, true},
-                            {{60, 1500}, {0}},
-                            {{0, 5}, {0}},
-                            {{5, 0}, {0}},
-                            {{3, 0, 4}, {1}}};
+const Reduced kFusedReductions[] = {{{}, {}},
+                                    {{1}, {}},
+                                    {{100}, {}},
+                                    {{100, 10}, {0}},
+                                    {{100, 10}, {1}},
+                                    {{100, 512}, {0}},
+                                    {{64, 513}, {1}, true},
+                                    {{70001}, {}},
+                                    {{3, 40000}, {1}},
+                                    {{40000, 3}, {0}},
+                                    {{5, 6, 7}, {0, 2}},
+                                    {{30, 50, 40}, {0, 2}, true},
+                                    {{40, 30, 50}, {1}},
+                                    {{4, 300, 5, 60}, {1, 3}},
+                                    {{2, 9001}, {0}},
+                                    {{3, 2, 40001}, {1}},
+                                    {{3000, 17}, {1}, true},
+                                    {{17, 3000}, {0}},
+                                    {{9, 1, 5000}, {0, 1}, true},
+                                    {{60, 1500}, {0}},
+                                    {{0, 5}, {0}},
+                                    {{5, 0}, {0}},
+                                    {{3, 0, 4}, {1}}};
 
 }  // namespace
 
 TEST_SUITE_BEGIN("unit");
 
 TEST_CASE("fused reductions: any shape gives the bits of separate tasks and about those of ref") {
-  for (const Reduced& r : kReduced) {
+  for (const Reduced& r : kFusedReductions) {
     CAPTURE(to_string(r.shape));
     CAPTURE(r.axes.size());
     const Shape last = r.shape.rank() == 0 ? Shape{} : Shape{r.shape.back()};
-    const StepCase c{[&](Graph& g) {
-                       const Value a = g.input("a", f32, r.shape);
-                       const Value b = g.input("b", f32, last);
-                       const Value scale = g.input("scale", f32, {});
-                       const Value squares = square(a - b) * 0.5f;
-                       const Value total = sum(squares, r.axes, r.keepdims);
-                       return std::pair(Update{}, Values{total * scale + 1.0f});
-                     },
-                     {noise(f32, r.shape, 1), noise(f32, last, 2), Tensor::full(f32, {}, 0.37)}};
+    const StepCase c{
+        [&](Graph& g) {
+          const Value a = g.input("a", f32, r.shape);
+          const Value b = g.input("b", f32, last);
+          const Value scale = g.input("scale", f32, {});
+          const Value squares = square(a - b) * 0.5f;
+          const Value total = sum(squares, r.axes, r.keepdims);
+          return std::pair(Update{}, Values{total * scale + 1.0f});
+        },
+        {summands(f32, r.shape, 1), summands(f32, last, 2), Tensor::full(f32, {}, 0.37)}};
     const std::vector<Tensor> expected = run_case(c, "ref:0", false);
-    for (const char* where : kDevices) {
+    for (const char* where : kFusingDevices) {
       CAPTURE(std::string(where));
       std::string tasks;
       const auto apart = run_case(c, where, false);
@@ -129,8 +124,8 @@ TEST_CASE("fused reductions: each op and dtype gives the bits of separate tasks"
               const Value y = x - g.input("c", dtype, {});
               return std::pair(Update{}, Values{y, neg(y)});
             },
-            {noise(dtype, r.shape, 1), noise(dtype, last, 2), Tensor::full(dtype, {}, 1)}};
-        for (const char* where : kDevices) {
+            {summands(dtype, r.shape, 1), summands(dtype, last, 2), Tensor::full(dtype, {}, 1)}};
+        for (const char* where : kFusingDevices) {
           CAPTURE(std::string(where));
           std::string tasks;
           const auto together = run_case(c, where, true, &tasks);
@@ -148,8 +143,8 @@ TEST_CASE("fused reductions: casts on either side round as if stored") {
                      const Value y = cast(x * g.input("k", bf16, {70}), f32);
                      return std::pair(Update{}, Values{cast(sum(y, {0}) / 300.0f, f16)});
                    },
-                   {noise(f32, {300, 70}, 1), noise(bf16, {70}, 2)}};
-  for (const char* where : kDevices) {
+                   {summands(f32, {300, 70}, 1), summands(bf16, {70}, 2)}};
+  for (const char* where : kFusingDevices) {
     std::string tasks;
     const auto together = run_case(c, where, true, &tasks);
     CHECK(contains(tasks, "cast + mul + cast + sum + div + cast"));
@@ -158,7 +153,7 @@ TEST_CASE("fused reductions: casts on either side round as if stored") {
 }
 
 TEST_CASE("fused reductions: NaN and infinities come through as they do apart") {
-  Tensor x = noise(f32, {50, 33}, 4);
+  Tensor x = summands(f32, {50, 33}, 4);
   x.set(7, std::numeric_limits<double>::quiet_NaN());
   x.set(40, std::numeric_limits<double>::infinity());
   using Reduce = Value (*)(Operand, const std::vector<int64_t>&, bool, CallSite);
@@ -169,7 +164,7 @@ TEST_CASE("fused reductions: NaN and infinities come through as they do apart") 
                                                          reduce(v - 1.0f, {1}, false, {}) * 3.0f});
                      },
                      {x}};
-    for (const char* where : kDevices) {
+    for (const char* where : kFusingDevices) {
       const auto together = run_case(c, where, true);
       CHECK(all_equal(together, run_case(c, where, false)));
       CHECK(std::isnan(together[0].at(7)));
@@ -185,8 +180,8 @@ TEST_CASE("fused reductions: a bias is updated in its own buffer") {
     return Update{{{b, b - sum(d, {0}) * 0.25f}}};
   };
   const StepCase c{[&](Graph& g) { return std::pair(build(g), Values{}); },
-                   {noise(f32, {100, 40}, 5)}};
-  for (const char* where : kDevices) {
+                   {summands(f32, {100, 40}, 5)}};
+  for (const char* where : kFusingDevices) {
     std::string tasks;
     const auto together = run_case(c, where, true, &tasks);
     CHECK(contains(tasks, "sum + mul + sub"));
@@ -216,8 +211,8 @@ TEST_CASE("fused reductions: a state that is reduced and updated is read whole f
                        const Value x = g.input("x", f32, shape);
                        return std::pair(Update{{{w, w * 0.5f - sum(x * w, {0})}}}, Values{});
                      },
-                     {noise(f32, shape, 6)}};
-    for (const char* where : kDevices) {
+                     {summands(f32, shape, 6)}};
+    for (const char* where : kFusingDevices) {
       CAPTURE(std::string(where));
       std::string tasks;
       const ComputeThreads three(3);
@@ -241,14 +236,14 @@ TEST_CASE("fused reductions: a linear regression trains to the bits of separate 
     Session session(g, device(where), {.disabled_passes = keel_test::fusion(fuse)});
     std::vector<Tensor> results;
     for (uint32_t step = 0; step < 5; ++step) {
-      const Feeds feeds{{x, noise(f32, {64, 3}, step)}, {y, noise(f32, {64, 1}, step + 9)}};
+      const Feeds feeds{{x, summands(f32, {64, 3}, step)}, {y, summands(f32, {64, 1}, step + 9)}};
       results.push_back(session.run(update, {loss}, feeds)[0]);
       if (tasks != nullptr) *tasks = session.describe(update, {loss}, feeds);
     }
     for (const Value& state : {w, b}) results.push_back(session.read(state));
     return results;
   };
-  for (const char* where : kDevices) {
+  for (const char* where : kFusingDevices) {
     for (const bool plain : {true, false}) {
       const Optimizer optimizer = plain ? sgd(0.1) : adam(0.05);
       std::string tasks;
@@ -294,7 +289,7 @@ TEST_CASE("fused reductions: what leaves too little for the threads stays apart 
     for (int i = 0; i < 20; ++i) x = x * x + 0.5f;
     g.set_outputs({sum(x)});
   };
-  for (const char* where : kDevices) {
+  for (const char* where : kFusingDevices) {
     for (const int64_t elements : {1000, 30000}) {
       Graph g;
       build(g, elements);

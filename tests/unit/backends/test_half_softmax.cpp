@@ -22,11 +22,11 @@
 
 #include "support/error_of.h"
 
-using namespace keel;
-
 TEST_SUITE_BEGIN("unit");
 
 namespace {
+
+using namespace keel;
 
 Tensor values_of(DType dtype, int64_t rows, int64_t columns, double scale) {
   Tensor x(dtype, {rows, columns});

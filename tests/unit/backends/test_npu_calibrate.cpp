@@ -6,11 +6,15 @@
 
 #include "npu_model_for_tests.h"
 
+TEST_SUITE_BEGIN("unit");
+
+namespace {
+
 using namespace keel;
 using namespace keel::npu;
 using namespace npu_model_test;
 
-TEST_SUITE_BEGIN("unit");
+}  // namespace
 
 TEST_CASE("npu calibrate: facts 2 4 5 6 and 7 are within their bounds and 3 is a miss") {
   const auto rows = calibrate();

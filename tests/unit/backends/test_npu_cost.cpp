@@ -9,14 +9,16 @@
 #include "keel/backends/npu/kernels/device_passes.h"
 
 #include "npu_model_for_tests.h"
-
-using namespace keel;
-using namespace keel::npu;
-using namespace npu_model_test;
+#include "random_npu_nodes_for_tests.h"
 
 TEST_SUITE_BEGIN("unit");
 
 namespace {
+
+using namespace keel;
+using namespace keel::npu;
+using namespace npu_model_test;
+using random_npu_nodes::pick;
 
 // Round figures, so that expected times can be worked out by hand: 1 cycle is 1 ns.
 Preset plain_preset() {
@@ -50,10 +52,9 @@ VectorWork plain_work() {
           .tile_elements = 256};
 }
 
-int64_t pick(int64_t low, int64_t high) { return *rc::gen::inRange<int64_t>(low, high + 1); }
 double share() { return static_cast<double>(pick(1, 1000)) / 1000; }
 
-Preset random_preset() {
+Preset preset_of_random_rates() {
   Preset p = load_preset(*rc::gen::element<std::string>("ascend910", "ascend910b1", "ascend310"));
   p.vector_cores = pick(1, 64);
   p.cube_cores = pick(1, 16);
@@ -490,7 +491,7 @@ TEST_CASE("npu cost: steps and transfers") {
 
 TEST_CASE("npu cost: vector prices keep above both roofs and their lanes add up") {
   CHECK(holds("vector invariants", kCases, [] {
-    const Preset preset = random_preset();
+    const Preset preset = preset_of_random_rates();
     const VectorWork work = random_vector_work();
     check_price(price_vector(preset, work, pick(1, preset.vector_cores)), preset.vector_cores);
   }));
@@ -498,7 +499,7 @@ TEST_CASE("npu cost: vector prices keep above both roofs and their lanes add up"
 
 TEST_CASE("npu cost: cube prices keep above both roofs and their lanes add up") {
   CHECK(holds("cube invariants", kCases, [] {
-    const Preset preset = random_preset();
+    const Preset preset = preset_of_random_rates();
     const CubeWork work = random_fused_work(3000);
     check_price(price_cube(preset, work, random_tiling(preset)), preset.cube_cores);
   }));
@@ -506,7 +507,7 @@ TEST_CASE("npu cost: cube prices keep above both roofs and their lanes add up") 
 
 TEST_CASE("npu cost: faster parts never make it slower") {
   CHECK(holds("monotone in bandwidth and clock", kCases, [] {
-    const Preset preset = random_preset();
+    const Preset preset = preset_of_random_rates();
     const VectorWork vector = random_vector_work();
     const CubeWork cube = random_fused_work(3000);
     const CubeTiling tiling = random_tiling(preset);
@@ -529,7 +530,7 @@ TEST_CASE("npu cost: faster parts never make it slower") {
 
 TEST_CASE("npu cost: more cores never make it slower and block_dim stays within them") {
   CHECK(holds("monotone in cores", kCases, [] {
-    Preset preset = random_preset();
+    Preset preset = preset_of_random_rates();
     preset.cube_cores = pick(1, 4);
     preset.vector_cores = pick(1, 16);
     const Split split{.work = random_vector_work()};

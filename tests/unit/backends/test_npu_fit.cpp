@@ -8,22 +8,16 @@
 #include "keel/backends/npu/measured/fit.h"
 #include "keel/backends/npu/measured/held_out.h"
 
+#include "measured_rows_for_tests.h"
 #include "npu_model_for_tests.h"
-
-using namespace keel;
-using namespace keel::npu;
-using namespace npu_model_test;
 
 TEST_SUITE_BEGIN("unit");
 
 namespace {
 
-MeasuredRow row_of(const std::string& text) {
-  const std::string header =
-      "OP Type,Block Dim,Task Duration(us),Input Shapes,Input Data Types,Input Formats,Output "
-      "Shapes,Output Data Types\n";
-  return parse_measured(header + text + "\n", "t.csv").rows.at(0);
-}
+using namespace keel;
+using namespace keel::npu;
+using namespace npu_model_test;
 
 // Sums of two arrays and casts of many sizes, blocks and both residencies' sizes, as `preset`
 // prices them.

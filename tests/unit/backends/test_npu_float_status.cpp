@@ -26,7 +26,7 @@ using testing::error_of;
 constexpr double kLargest = 65504;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-using Build = std::function<Value(Value)>;
+using UnaryFunction = std::function<Value(Value)>;
 
 // Sessions on an NPU of that preset; the status begins and ends cleared.
 class ModelledNpu {
@@ -40,7 +40,7 @@ class ModelledNpu {
 
   const std::shared_ptr<const DeviceOptions>& options() const { return options_; }
   // What it makes of x, with the status cleared before.
-  std::vector<double> run(const Build& build, const Tensor& x) const {
+  std::vector<double> run(const UnaryFunction& build, const Tensor& x) const {
     Graph g;
     const Value in = g.input("x", x.dtype(), x.shape());
     const Value out = build(in);
@@ -70,7 +70,7 @@ Tensor halves(const std::vector<double>& values) {
 TEST_SUITE_BEGIN("unit");
 
 TEST_CASE("saturation and INF NaN mode: 60000 + 60000 on the 910 and on the 910B1") {
-  const Build twice = [](Value x) { return x + x; };
+  const UnaryFunction twice = [](Value x) { return x + x; };
   const Tensor x = halves({60000, 1, -60000, 32752});
   {
     const ModelledNpu modelled("ascend910");
@@ -124,7 +124,7 @@ TEST_CASE("float status: convolutions by transformed tiles saturate and say so")
   const Tensor big = Tensor::full(f16, images, 16), small = Tensor::full(f16, images, 2);
   struct Row {
     const char* name;
-    Build build;
+    UnaryFunction build;
     size_t at;              // a pixel within, or the middle tap
     double most, of_small;  // there, of the big numbers and of the small ones
   };
@@ -148,7 +148,7 @@ TEST_CASE("float status: each kind of kernel saturates and says so") {
   const ModelledNpu modelled("ascend910");
   struct Row {
     const char* name;
-    Build build;
+    UnaryFunction build;
     Tensor x;
     double first;
   };
@@ -191,7 +191,7 @@ TEST_CASE("float status: sums and products are wide inside") {
   const Tensor waves = halves({4000}, [](int64_t i) { return i < 2000 ? 60000.0 : -60000.0; });
   CHECK(modelled.run([](Value x) { return sum(x); }, waves)[0] == 0);
   CHECK(status() == 0);
-  const Build product = [](Value x) {
+  const UnaryFunction product = [](Value x) {
     return matmul(reshape(x, {1, 4000}), reshape(x * 0.0 + 1.0, {4000, 1}));
   };
   CHECK(modelled.run(product, waves)[0] == 0);
@@ -208,7 +208,7 @@ TEST_CASE("float status: lanes of padding raise nothing") {
     CAPTURE(n);
     // In a lane of zeros each of these is infinite or NaN.
     const Tensor ones = halves({n}, [](int64_t) { return 1.0; });
-    for (const Build& build : std::initializer_list<Build>{
+    for (const UnaryFunction& build : std::initializer_list<UnaryFunction>{
              [](Value x) { return reciprocal(x); }, [](Value x) { return log(x); },
              [](Value x) { return rsqrt(x); }, [](Value x) { return 1.0 / x; },
              [](Value x) { return cast(reciprocal(cast(x, f32)), f16); }}) {

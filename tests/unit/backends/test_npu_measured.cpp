@@ -8,23 +8,16 @@
 
 #include "keel/backends/npu/measured/compare.h"
 
+#include "measured_rows_for_tests.h"
 #include "npu_model_for_tests.h"
-
-using namespace keel;
-using namespace keel::npu;
-using namespace npu_model_test;
 
 TEST_SUITE_BEGIN("unit");
 
 namespace {
 
-const std::string kHeader =
-    "OP Type,Block Dim,Task Duration(us),Input Shapes,Input Data Types,Input Formats,Output "
-    "Shapes,Output Data Types\n";
-
-MeasuredRow row_of(const std::string& text) {
-  return parse_measured(kHeader + text + "\n", "t.csv").rows.at(0);
-}
+using namespace keel;
+using namespace keel::npu;
+using namespace npu_model_test;
 
 NodeWork work_of_row(const std::string& text) {
   const MappedRow mapped = map_row(row_of(text));
@@ -143,7 +136,7 @@ TEST_CASE("npu measured: a comparison counts what is near and bad kernels on one
 
 TEST_CASE("npu measured: a row that no number holds is not mapped and the others are") {
   const MeasuredTable table =
-      parse_measured(kHeader +
+      parse_measured(kMeasuredHeader +
                          "MatMul,,9,\"1099511627776,1;1,1099511627776\",f16;f16,ND;ND,,f16\n"
                          "Add,,5,64;64,f32;f32,ND;ND,64,f32\n",
                      "t.csv");
@@ -339,7 +332,7 @@ TEST_CASE("npu measured: lines of a table that has no column for nets can be nam
       "Add,,9,64;64,f32;f32,ND;ND,64,f32\n";
   RowChoice choice;
   choice.nets = {{"bert", TableLines{2, 3}}, {"resnet", std::nullopt}};
-  const MeasuredTable table = parse_measured(kHeader + rows, "t.csv", choice);
+  const MeasuredTable table = parse_measured(kMeasuredHeader + rows, "t.csv", choice);
   REQUIRE(table.rows.size() == 2);  // a row of one net is none of another
   CHECK(table.rows[0].us == 4);
   CHECK(table.rows[0].group == "bert");
@@ -360,19 +353,19 @@ TEST_CASE("npu measured: a sum names the rows that most time is missing of") {
     rows += "Add,," + std::to_string(i == 8 ? 0.01 : 10.0 * i) + "," + n + ";" + n +
             ",f32;f32,ND;ND," + n + ",f32\n";
   }
-  const Comparison comparison =
-      compare(parse_measured(kHeader + rows, "t.csv"), always(load_preset("ascend910-30c")));
+  const Comparison comparison = compare(parse_measured(kMeasuredHeader + rows, "t.csv"),
+                                        always(load_preset("ascend910-30c")));
   const GroupSum& sum = comparison.sums.at("");
   CHECK(sum.missing == std::vector<size_t>{6, 5, 4, 3, 2});
   const Comparison fast =
-      compare(parse_measured(kHeader + "Add,,0.01,64;64,f32;f32,ND;ND,64,f32\n", "t.csv"),
+      compare(parse_measured(kMeasuredHeader + "Add,,0.01,64;64,f32;f32,ND;ND,64,f32\n", "t.csv"),
               always(load_preset("ascend910-30c")));
   CHECK(fast.sums.at("").missing.empty());
 }
 
 TEST_CASE("npu measured: sums say what bad kernels have of them") {
   // An addition of 16 KB that takes a second is a bad kernel.
-  const MeasuredTable table = parse_measured(kHeader +
+  const MeasuredTable table = parse_measured(kMeasuredHeader +
                                                  "Add,,1000000,4096;4096,f32;f32,ND;ND,4096,f32\n"
                                                  "Add,,3,64;64,f32;f32,ND;ND,64,f32\n",
                                              "t.csv");

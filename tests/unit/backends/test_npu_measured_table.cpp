@@ -8,23 +8,21 @@
 #include "keel/backends/npu/profile/real_dtypes.h"
 #include "keel/core/base/read_budget.h"
 
+#include "measured_rows_for_tests.h"
 #include "support/error_of.h"
-
-using namespace keel;
-using namespace keel::npu;
-using keel_test::contains;
-using keel_test::error_of;
 
 TEST_SUITE_BEGIN("unit");
 
 namespace {
 
-const std::string kHeader =
-    "OP Type,Block Dim,Task Duration(us),Input Shapes,Input Data Types,Input Formats,Output "
-    "Shapes,Output Data Types\n";
+using namespace keel;
+using namespace keel::npu;
+using keel_test::contains;
+using keel_test::error_of;
+using npu_model_test::kMeasuredHeader;
 
 std::string error_in(const std::string& rows) {
-  return error_of([&] { parse_measured(kHeader + rows, "t.csv"); });
+  return error_of([&] { parse_measured(kMeasuredHeader + rows, "t.csv"); });
 }
 
 }  // namespace
@@ -74,7 +72,8 @@ TEST_CASE("npu measured: columns of kernel_details and rows that repeat") {
 
 TEST_CASE("npu measured: an empty shape is a scalar and dtypes say how many there are") {
   const MeasuredTable table = parse_measured(
-      kHeader + "Sqrt,1,1.5,,f32,ND,,f32\nAdd,1,1.5,;,i32;i32,ND;ND,,i32\nQ,,2,4,INT8,ND,,\n",
+      kMeasuredHeader +
+          "Sqrt,1,1.5,,f32,ND,,f32\nAdd,1,1.5,;,i32;i32,ND;ND,,i32\nQ,,2,4,INT8,ND,,\n",
       "t.csv");
   REQUIRE(table.rows.size() == 3);
   REQUIRE(table.rows[0].inputs.size() == 1);
@@ -149,7 +148,7 @@ TEST_CASE("npu measured: the operands of all rows fit into the read budget") {
   set_read_budget(before);
   CHECK(contains(error, "t.csv"));
   CHECK(contains(error, "more than 4 MiB"));
-  CHECK(parse_measured(kHeader + rows, "t.csv").rows.size() == 2000);
+  CHECK(parse_measured(kMeasuredHeader + rows, "t.csv").rows.size() == 2000);
 }
 
 TEST_CASE("npu measured: equal rows are one among those that are chosen alone") {

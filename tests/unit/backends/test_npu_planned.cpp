@@ -23,12 +23,12 @@
 #include "random_npu_nodes_for_tests.h"
 #include "support/scale.h"
 
+namespace {
+
 using namespace keel;
 using namespace keel::npu;
 using namespace npu_model_test;
 using namespace random_npu_nodes;
-
-namespace {
 
 int launches_to_draw() { return keel_test::long_scale() ? 10000 : 250; }
 

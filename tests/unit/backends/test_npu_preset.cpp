@@ -10,13 +10,13 @@
 
 #include "npu_model_for_tests.h"
 
-using namespace keel;
-using namespace keel::npu;
-using namespace npu_model_test;
-
 TEST_SUITE_BEGIN("unit");
 
 namespace {
+
+using namespace keel;
+using namespace keel::npu;
+using namespace npu_model_test;
 
 Json document_of(const std::string& preset) {
   for (const NpuPresetFile& file : builtin_presets()) {

@@ -12,17 +12,17 @@
 #include "npu_model_for_tests.h"
 #include "support/fusing.h"
 
-using namespace keel;
-using namespace keel::npu;
-using namespace npu_model_test;
-
 TEST_SUITE_BEGIN("unit");
 
 namespace {
 
-using Build = std::function<void(Graph&, int64_t)>;
+using namespace keel;
+using namespace keel::npu;
+using namespace npu_model_test;
 
-Launch launch_at(const std::string& preset, const std::string& op, const Build& build,
+using GraphOfSize = std::function<void(Graph&, int64_t)>;
+
+Launch launch_at(const std::string& preset, const std::string& op, const GraphOfSize& build,
                  int64_t size) {
   Graph graph;
   build(graph, size);
@@ -30,7 +30,7 @@ Launch launch_at(const std::string& preset, const std::string& op, const Build& 
 }
 
 // Checks that the price of the op never falls by more than a hundredth from one size to the next.
-void check_rises(const std::string& preset, const std::string& op, const Build& build,
+void check_rises(const std::string& preset, const std::string& op, const GraphOfSize& build,
                  const std::vector<int64_t>& sizes) {
   CAPTURE(preset);
   int64_t before = 0;
@@ -49,7 +49,7 @@ void sums_of_columns(Graph& g, int64_t columns) {
 }  // namespace
 
 TEST_CASE("npu prices: attention takes longer for longer sequences") {
-  const Build attend = [](Graph& g, int64_t keys) {
+  const GraphOfSize attend = [](Graph& g, int64_t keys) {
     const Value x = g.input("x", f16, {8, 8, keys, 64});
     g.set_outputs({attention(x, x, x)});
   };
@@ -60,7 +60,7 @@ TEST_CASE("npu prices: attention takes longer for longer sequences") {
 TEST_CASE("npu prices: a result more is not cheaper though it begins a unit of its own") {
   for (const char* preset : {"ascend910", "ascend910b1"})
     check_rises(preset, "max", sums_of_columns, {1, 7, 8, 9, 15, 16, 17, 64, 65});
-  const Build add_rows = [](Graph& g, int64_t columns) {
+  const GraphOfSize add_rows = [](Graph& g, int64_t columns) {
     g.set_outputs({scatter_add(g.input("x", f32, {100, columns}), g.input("ids", i32, {10000}),
                                g.input("rows", f32, {10000, columns}))});
   };
@@ -68,7 +68,7 @@ TEST_CASE("npu prices: a result more is not cheaper though it begins a unit of i
 }
 
 TEST_CASE("npu prices: more rows of a product of integers are not cheaper") {
-  const Build product = [](Graph& g, int64_t rows) {
+  const GraphOfSize product = [](Graph& g, int64_t rows) {
     g.set_outputs({matmul(g.input("a", i32, {rows, 4096}), g.input("b", i32, {4096, 64}))});
   };
   Graph one;
@@ -131,14 +131,14 @@ TEST_CASE("npu prices: rows that do not fit wait in memory at the price of going
 }
 
 TEST_CASE("npu prices: reasons go with the numbers beside them") {
-  const Build rows = [](Graph& g, int64_t count) {
+  const GraphOfSize rows = [](Graph& g, int64_t count) {
     g.set_outputs({softmax(g.input("x", f32, {count, 100096}))});
   };
   const Launch forty = launch_at("ascend910", "softmax", rows, 40);
   CHECK(forty.price.block_dim < 32);
   CHECK(forty.limit == Limit::kRows);
   CHECK(contains(forty.reason, "40 rows"));
-  const Build add_all = [](Graph& g, int64_t elements) {
+  const GraphOfSize add_all = [](Graph& g, int64_t elements) {
     const Value x = g.input("x", f32, {elements});
     g.set_outputs({x + x * 2.0f});
   };

@@ -25,14 +25,14 @@
 #include "npu_model_for_tests.h"
 #include "npu_profile_for_tests.h"
 
+TEST_SUITE_BEGIN("unit");
+
+namespace {
+
 using namespace keel;
 using namespace keel::npu;
 using namespace npu_model_test;
 using namespace npu_profile_test;
-
-TEST_SUITE_BEGIN("unit");
-
-namespace {
 
 // The header lines of the real tool's tables.
 const std::string kHeader910 =

@@ -25,22 +25,22 @@ using npu_profile_test::Folder;
 using npu_profile_test::Table;
 
 // The mean of a batch that takes longer to copy than to sum: 10 us and 24 GB/s of the link.
-constexpr int64_t kRows = 20000;
-constexpr double kCopyUs = 10 + kRows * 784 / 24e3;
+constexpr int64_t kCopiedRows = 20000;
+constexpr double kCopyUs = 10 + kCopiedRows * 784 / 24e3;
 constexpr double kLaunchUs = 25;
 
-struct Training {
-  explicit Training(bool sink)
+struct MeanOfBatches {
+  explicit MeanOfBatches(bool sink)
       : session(graph, device("npu:0"),
                 {.device_options = npu::options("ascend910b1"), .data_sink = sink}),
         queue(std::make_shared<DeviceQueue>(session.device(),
-                                            ElementSpec{{{"image", {u8, {kRows, 784}}}}},
+                                            ElementSpec{{{"image", {u8, {kCopiedRows, 784}}}}},
                                             DeviceQueueOptions{.data_sink = sink})),
         loop(session.sink({.update = Update{{{total, mean(cast(image, f32))}}},
                            .fetches = {},
                            .source = queue})) {}
   Graph graph;
-  Value image = graph.input("image", u8, {kRows, 784});
+  Value image = graph.input("image", u8, {kCopiedRows, 784});
   Value total = graph.state("total", zeros({}, f32));
   Session session;
   std::shared_ptr<DeviceQueue> queue;
@@ -71,7 +71,7 @@ std::map<std::string, int> get_next_by_place(const Json& timeline) {
 TEST_CASE("npu profile: GetNext is on the host with data sink off and on the device with it on") {
   for (const bool sink : {true, false}) {
     CAPTURE(sink);
-    const Training training(sink);
+    const MeanOfBatches training(sink);
     const Folder folder("profile_data_sink");
     npu::write_profile(training.loop.program(), {.directory = folder.path(), .last_step = 5});
     const Json timeline = parse_json(folder.read("timeline.json"), "timeline.json");
@@ -91,7 +91,7 @@ TEST_CASE("npu profile: Data Aug Bound shrinks when data sink is on") {
   std::vector<double> bounds;
   for (const bool sink : {true, false}) {
     CAPTURE(sink);
-    const Training training(sink);
+    const MeanOfBatches training(sink);
     const Folder folder("profile_data_sink_bound");
     npu::write_profile(training.loop.program(),
                        {.directory = folder.path(), .first_step = 1, .last_step = 6});
@@ -111,7 +111,7 @@ TEST_CASE("npu profile: Data Aug Bound shrinks when data sink is on") {
 }
 
 TEST_CASE("npu profile: spans are those of the timeline but for the cores") {
-  const Training training(false);
+  const MeanOfBatches training(false);
   const std::vector<ProfiledSpan> spans =
       npu::profiled_spans(training.loop.program(), {.first_step = 2, .last_step = 3});
   std::map<std::string, int> lanes;

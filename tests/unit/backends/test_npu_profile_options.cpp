@@ -26,12 +26,16 @@
 #include "npu_model_for_tests.h"
 #include "npu_profile_for_tests.h"
 
+TEST_SUITE_BEGIN("unit");
+
+namespace {
+
 using namespace keel;
 using namespace keel::npu;
 using namespace npu_model_test;
 using namespace npu_profile_test;
 
-TEST_SUITE_BEGIN("unit");
+}  // namespace
 
 TEST_CASE("npu profile: points say where passes begin and end") {
   const Training training("npu", true, options("ascend910b1"));

@@ -17,13 +17,13 @@
 #include "npu_model_for_tests.h"
 #include "random_npu_nodes_for_tests.h"
 
-using namespace keel;
-using namespace keel::npu;
-using namespace npu_model_test;
-
 TEST_SUITE_BEGIN("unit");
 
 namespace {
+
+using namespace keel;
+using namespace keel::npu;
+using namespace npu_model_test;
 
 uint64_t bytes_of(const std::vector<L2Contents::WrittenBack>& list, uint32_t writer) {
   uint64_t bytes = 0;

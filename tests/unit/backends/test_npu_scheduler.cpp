@@ -15,13 +15,13 @@
 #include "npu_model_for_tests.h"
 #include "support/fusing.h"
 
-using namespace keel;
-using namespace keel::npu;
-using namespace npu_model_test;
-
 TEST_SUITE_BEGIN("unit");
 
 namespace {
+
+using namespace keel;
+using namespace keel::npu;
+using namespace npu_model_test;
 
 Launch schedule_sum(const std::string& preset, DType dtype, const Shape& shape,
                     const std::vector<int64_t>& axes = {}, const BlockDimOptions& options = {}) {

@@ -14,13 +14,13 @@
 
 #include "npu_model_for_tests.h"
 
-using namespace keel;
-using namespace keel::npu;
-using namespace npu_model_test;
-
 TEST_SUITE_BEGIN("unit");
 
 namespace {
+
+using namespace keel;
+using namespace keel::npu;
+using namespace npu_model_test;
 
 // The prices of the tasks that a program of the graph has on cores, with nothing in L2.
 std::vector<TaskPrice> prices_of_program(const Graph& graph, const Preset& preset) {

@@ -30,7 +30,7 @@ struct Pooling {
   int64_t batch = 2, channels = 3;
 };
 
-const std::vector<Pooling>& corners() {
+const std::vector<Pooling>& pooling_corners() {
   static const std::vector<Pooling> all = {
       {.size = {5, 6}, .window = {1, 1}, .stride = {1, 1}},
       {.size = {5, 6}, .window = {1, 1}, .stride = {2, 3}},
@@ -52,7 +52,7 @@ const std::vector<Pooling>& corners() {
   return all;
 }
 
-Pooling draw(Draws& draws) {
+Pooling draw_pooling(Draws& draws) {
   Pooling p{.batch = draws.integer(0, 7) == 0 ? 0 : draws.integer(1, 3),
             .channels = draws.integer(0, 3) == 0 ? draws.integer(16, 40) : draws.integer(1, 9)};
   const int64_t kind = draws.integer(0, 2);
@@ -128,14 +128,14 @@ TEST_SUITE_BEGIN("unit");
 
 TEST_CASE("pooling: corners agree with ref both fused and unfused") {
   Draws draws(1);
-  for (const Pooling& p : corners()) check_everywhere(p, draws);
+  for (const Pooling& p : pooling_corners()) check_everywhere(p, draws);
 }
 
 TEST_CASE("pooling: fifty random shapes agree with ref both fused and unfused") {
   Draws draws(2);
   for (int i = 0; i < 50; ++i) {
     CAPTURE(i);
-    check_everywhere(draw(draws), draws);
+    check_everywhere(draw_pooling(draws), draws);
   }
 }
 

@@ -14,6 +14,7 @@
 #include "keel/backends/common/products/prepacked_weight.h"
 #include "keel/core/base/parallel_for.h"
 
+#include "fused_step_for_tests.h"
 #include "ops_for_tests.h"
 #include "support/fusion.h"
 #include "support/temp_folder.h"
@@ -25,15 +26,8 @@ namespace {
 
 using namespace keel;
 using testing::contains;
+using testing::noise;
 using vector_test::on_every_isa;
-
-Tensor noise(const Shape& shape, uint32_t seed) {
-  Tensor t(f32, shape);
-  for (float& x : t.data<float>()) {
-    x = static_cast<float>((seed = seed * 1664525 + 1013904223) >> 8) * 0x1p-23f - 1.0f;
-  }
-  return t;
-}
 
 constexpr int64_t kInputs = 300, kHidden = 77, kDeep = 70;
 

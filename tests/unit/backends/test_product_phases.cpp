@@ -29,10 +29,10 @@ namespace {
 using testing::all_equal;
 using testing::contains;
 using testing::Draws;
+using testing::fetches_on;
+using testing::kFusingDevices;
 using testing::run_case;
 using testing::StepCase;
-
-constexpr std::array<const char*, 2> kDevices = {"npu:0", "cpu:0"};
 
 // A gradient with a stride, of which nothing is read off the code under test.
 struct Strided {
@@ -57,7 +57,7 @@ struct Strided {
   }
 };
 
-Strided draw(Draws& draws, int64_t most_channels) {
+Strided draw_strided(Draws& draws, int64_t most_channels) {
   Strided s;
   do {
     for (size_t i = 0; i < 2; ++i) {
@@ -78,7 +78,7 @@ Strided draw(Draws& draws, int64_t most_channels) {
   return s;
 }
 
-std::vector<Strided> corners() {
+std::vector<Strided> strided_corners() {
   return {
       {.size = {7, 9}, .kernel = {1, 1}, .stride = {2, 2}, .batch = 2, .in = 16, .out = 32},
       {.size = {8, 8},
@@ -196,15 +196,6 @@ StepCase step_of(const Strided& s, const Tensor& dy, const Tensor& w, const Tens
       {dy, w}};
 }
 
-std::vector<Tensor> run_on(const Device& device, const StepCase& step) {
-  Graph g;
-  const auto [update, fetches] = step.build(g);
-  Session session(g, device);
-  Feeds feeds;
-  for (size_t i = 0; i < g.inputs().size(); ++i) feeds.push_back({g.inputs()[i], step.inputs[i]});
-  return session.run(update, fetches, feeds);
-}
-
 void check(const Strided& s, Draws& draws) {
   CAPTURE(to_string(s.images()));
   CAPTURE(to_string(s.weights()));
@@ -214,7 +205,7 @@ void check(const Strided& s, Draws& draws) {
   CAPTURE(s.groups);
   const Tensor dy = draws.tensor(s.dy()), w = draws.tensor(s.weights());
   const auto [sums, sizes] = expected_of(s, dy, w);
-  for (const char* where : kDevices) {
+  for (const char* where : kFusingDevices) {
     CAPTURE(std::string(where));
     const std::vector<Tensor> got = run_case(step_of(s, dy, w, nullptr), where, true);
     int64_t wrong = 0;
@@ -227,7 +218,7 @@ void check(const Strided& s, Draws& draws) {
   const Tensor bias = draws.tensor({s.in * s.groups});
   for (const Tensor* added : {static_cast<const Tensor*>(nullptr), &bias}) {
     const StepCase step = step_of(s, dy, w, added);
-    for (const char* where : kDevices) {
+    for (const char* where : kFusingDevices) {
       CAPTURE(std::string(where));
       std::vector<Tensor> one;
       {
@@ -247,14 +238,14 @@ TEST_SUITE_BEGIN("unit");
 
 TEST_CASE("product phases: corners are the sums in double for any threads and fused or not") {
   Draws draws(1);
-  for (const Strided& s : corners()) check(s, draws);
+  for (const Strided& s : strided_corners()) check(s, draws);
 }
 
 TEST_CASE("product phases: random gradients are the sums in double for any threads") {
   Draws draws(2);
   for (int i = 0; i < 60; ++i) {
     CAPTURE(i);
-    check(draw(draws, i % 4 == 0 ? 40 : 6), draws);
+    check(draw_strided(draws, i % 4 == 0 ? 40 : 6), draws);
   }
 }
 
@@ -262,11 +253,11 @@ TEST_CASE("product phases: operands of 16 bits give what wide sums round to") {
   Draws draws(3);
   for (const DType dtype : {f16, bf16}) {
     CAPTURE(std::string(name_of(dtype)));
-    for (const Strided& s : {corners()[1], corners()[5]}) {
+    for (const Strided& s : {strided_corners()[1], strided_corners()[5]}) {
       const Tensor dy = draws.tensor(s.dy(), dtype), w = draws.tensor(s.weights(), dtype);
       const auto [sums, sizes] = expected_of(s, dy, w);
       const Tensor bias = draws.tensor({s.in * s.groups}, dtype);
-      for (const char* where : kDevices) {
+      for (const char* where : kFusingDevices) {
         CAPTURE(std::string(where));
         const std::vector<Tensor> got = run_case(step_of(s, dy, w, nullptr), where, true);
         int64_t wrong = 0;
@@ -286,8 +277,8 @@ TEST_CASE("product phases: the same bits in strict mode where weights are finite
   const std::unique_ptr<Backend> strict = keel_test::strict_npu();
   REQUIRE(strict != nullptr);
   Draws draws(4);
-  std::vector<Strided> all = corners();
-  for (int i = 0; i < 10; ++i) all.push_back(draw(draws, i % 3 == 0 ? 33 : 6));
+  std::vector<Strided> all = strided_corners();
+  for (int i = 0; i < 10; ++i) all.push_back(draw_strided(draws, i % 3 == 0 ? 33 : 6));
   for (size_t i = 0; i < all.size(); ++i) {
     CAPTURE(i);
     const Tensor dy = draws.tensor(all[i].dy());
@@ -295,7 +286,7 @@ TEST_CASE("product phases: the same bits in strict mode where weights are finite
     if (i % 2 == 1) w.set(0, std::numeric_limits<double>::infinity());
     const Tensor bias = draws.tensor({all[i].in * all[i].groups});
     const StepCase step = step_of(all[i], dy, w, i % 3 == 0 ? &bias : nullptr);
-    CHECK(all_equal(run_on(Device(strict.get(), 0), step), run_on(device("npu:0"), step)));
+    CHECK(all_equal(fetches_on(Device(strict.get(), 0), step), fetches_on(device("npu:0"), step)));
   }
 }
 
@@ -331,7 +322,7 @@ TEST_CASE("product phases: an infinite weight reaches the pixels of its phase al
 
 TEST_CASE("product phases: one task with what follows and nothing put together") {
   Draws draws(6);
-  const Strided s = corners()[2];
+  const Strided s = strided_corners()[2];
   const Tensor bias = draws.tensor({s.in});
   std::string tasks;
   run_case(step_of(s, draws.tensor(s.dy()), draws.tensor(s.weights()), &bias), "npu:0", true,
@@ -373,7 +364,7 @@ TEST_CASE("product phases: gradients without any say why and are composed of oth
   CHECK(reason({1, 3, 3, 2}, {3, 3, 2, 2}, {.stride = {2}}, {7, 7}).empty());
   const Strided wide{.size = {21, 20}, .kernel = {2, 1}, .stride = {10, 9}, .in = 3, .out = 4};
   check(wide, draws);
-  Strided none = corners()[1];
+  Strided none = strided_corners()[1];
   none.batch = 0;
   const auto got = run_case(
       step_of(none, Tensor(f32, none.dy()), draws.tensor(none.weights()), nullptr), "npu:0", true);

@@ -7,6 +7,7 @@
 #include "keel/graph/control/control_flow.h"
 #include "keel/graph/passes/passes.h"
 
+#include "aligned_row_for_tests.h"
 #include "ops_for_tests.h"
 #include "support/strict_npu.h"
 
@@ -17,15 +18,13 @@ using testing::contains;
 using testing::counting;
 using testing::elements;
 using testing::error_of;
-
-// So many elements of 4 bytes fill whole rows of aligned memory.
-constexpr int64_t kWide = 16;
+using testing::kAlignedRow;
 
 Tensor filled_rows(std::initializer_list<double> values) {
-  Tensor t(f32, {static_cast<int64_t>(values.size()), kWide});
+  Tensor t(f32, {static_cast<int64_t>(values.size()), kAlignedRow});
   int64_t at = 0;
   for (const double value : values) {
-    for (int64_t i = 0; i < kWide; ++i) t.set(at++, value);
+    for (int64_t i = 0; i < kAlignedRow; ++i) t.set(at++, value);
   }
   return t;
 }
@@ -56,7 +55,7 @@ TEST_SUITE_BEGIN("unit");
 
 TEST_CASE("row views: a row is not copied and neither is what is larger") {
   Graph g;
-  const Value table = g.input("table", f32, {1000, kWide});
+  const Value table = g.input("table", f32, {1000, kAlignedRow});
   const Value row = g.input("row", i64, {});
   const Value x = gather(table, row) * 2.0f;
   const TaskList list = [&] {
@@ -66,15 +65,15 @@ TEST_CASE("row views: a row is not copied and neither is what is larger") {
   REQUIRE(list.tasks.size() == 2);
   CHECK(list.tasks[0].shows_row());
   CHECK(contains(list.infos[0].name, "gather"));
-  CHECK(list.table[list.tasks[0].row].bytes == kWide * sizeof(float));
+  CHECK(list.table[list.tasks[0].row].bytes == kAlignedRow * sizeof(float));
   // The scratch holds no more than where the row begins.
   CHECK(list.info.scratch_bytes == Buffer::kAlignment);
 }
 
 TEST_CASE("row views: rows whose beginnings are not aligned and whole outputs are copied") {
   Graph g;
-  const Value narrow = g.input("narrow", f32, {8, kWide - 1});
-  const Value wide = g.input("wide", f32, {8, kWide});
+  const Value narrow = g.input("narrow", f32, {8, kAlignedRow - 1});
+  const Value wide = g.input("wide", f32, {8, kAlignedRow});
   const Value row = g.input("row", i64, {});
   g.set_outputs({gather(narrow, row) * 2.0f, gather(wide, row)});
   for (const Task& task : lower(g, npu::NpuLibrary(npu::default_preset())).tasks)
@@ -110,14 +109,15 @@ TEST_CASE("row views: an index out of range is the error of gather") {
 
 TEST_CASE("row views: a table is not written over while a row of it is to be read") {
   Graph g;
-  const Value table = g.input("table", f32, {3, kWide}) + 0.0f;  // made here, so it may be reused
+  const Value table =
+      g.input("table", f32, {3, kAlignedRow}) + 0.0f;  // made here, so it may be reused
   const Value old_row = gather(table, scalar(g, 1));
   const Value changed =
       scatter_add(table, g.constant(Tensor::of<int64_t>({1}, {1})), g.constant(filled_rows({100})));
   const Value new_row = gather(changed, scalar(g, 1));
   const Values fetches{old_row * 10.0f + new_row, sum(changed)};
   const Feeds feeds{{g.inputs()[0], filled_rows({1, 2, 3})}};
-  CHECK(firsts(g, fetches, feeds) == std::vector<double>{20 + 102, (1 + 102 + 3) * kWide});
+  CHECK(firsts(g, fetches, feeds) == std::vector<double>{20 + 102, (1 + 102 + 3) * kAlignedRow});
 }
 
 TEST_CASE("row views: a state keeps its old rows while they are to be read") {
@@ -137,8 +137,8 @@ TEST_CASE("row views: loop variables take rows of each other at once") {
   Graph g;
   // The first variable becomes twice itself, the second the first's old row.
   const Values out = while_loop(
-      {g.constant(filled_rows({1, 2})), g.constant(Tensor::full(f32, {kWide}, 0)),
-       g.constant(Tensor::full(f32, {kWide}, 0))},
+      {g.constant(filled_rows({1, 2})), g.constant(Tensor::full(f32, {kAlignedRow}, 0)),
+       g.constant(Tensor::full(f32, {kAlignedRow}, 0))},
       [](const Values& v) { return less(v[0].graph().iteration(), 3); },
       [](const Values& v) {
         const Value row = gather(v[0], v[0].graph().iteration() - v[0].graph().iteration() + 1);
@@ -151,10 +151,10 @@ TEST_CASE("row views: loop variables take rows of each other at once") {
 
 TEST_CASE("row views: rows taken before a loop are read in each of its turns") {
   Graph g;
-  const Value table = g.input("table", f32, {4, kWide}) + 1.0f;
+  const Value table = g.input("table", f32, {4, kAlignedRow}) + 1.0f;
   const Value outside = gather(table, scalar(g, 3));
   const Values out = while_loop(
-      {g.constant(counting({kWide})), table},
+      {g.constant(counting({kAlignedRow})), table},
       [](const Values& v) { return less(v[0].graph().iteration(), 4); },
       [&](const Values& v) {
         return Values{v[0] + outside + gather(v[1], v[0].graph().iteration()), v[1] * 3.0f};
@@ -167,15 +167,15 @@ TEST_CASE("row views: rows taken before a loop are read in each of its turns") {
 
 TEST_CASE("row views: rows of rows and rows that both branches read") {
   Graph g;
-  const Value table = g.input("table", f32, {2, 3, kWide});
+  const Value table = g.input("table", f32, {2, 3, kAlignedRow});
   const Value inner = gather(gather(table, scalar(g, 1)), scalar(g, 2));
   const Value flag = g.input("flag", boolean, {});
   const Value chosen = cond(
       flag, {inner}, [](const Values& v) { return Values{v[0] + 1.0f}; },
       [](const Values& v) { return Values{v[0] * 2.0f}; })[0];
-  Tensor values(f32, {2, 3, kWide});
+  Tensor values(f32, {2, 3, kAlignedRow});
   for (int64_t i = 0; i < values.num_elements(); ++i) values.set(i, static_cast<double>(i));
-  const double first = 5 * kWide;
+  const double first = 5 * kAlignedRow;
   CHECK(firsts(g, {chosen}, {{table, values}, {flag, Tensor::scalar<bool>(true)}}) ==
         std::vector<double>{first + 1});
   CHECK(firsts(g, {chosen}, {{table, values}, {flag, Tensor::scalar<bool>(false)}}) ==

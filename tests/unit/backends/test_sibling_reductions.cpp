@@ -27,41 +27,35 @@ namespace {
 
 using testing::all_equal;
 using testing::contains;
+using testing::kFusingDevices;
+using testing::Reduced;
 using testing::run_case;
 using testing::StepCase;
 
-constexpr const char* kDevices[] = {"npu:0", "cpu:0"};
-
 // Values in (-1, 1), or small numbers of integers, so that no product of them leaves the dtype.
-Tensor noise(DType dtype, const Shape& shape, uint32_t seed) {
+Tensor factors(DType dtype, const Shape& shape, uint32_t seed) {
   return testing::noise(dtype, shape, seed, 2.0f);
 }
 
-struct Reduced {
-  Shape shape;
-  std::vector<int64_t> axes;
-  bool keepdims = false;
-};
-
 // Runs, chunks and rows of all kinds: one result and many, one column, none at all.
-const Reduced kReduced[] = {{{100}, {}},
-                            {{100, 10}, {0}},
-                            {{100, 10}, {1}},
-                            {{100, 512}, {0}},
-                            {{64, 513}, {1}, true},
-                            {{70001}, {}},
-                            {{3, 40000}, {1}},
-                            {{40000, 3}, {0}},
-                            {{5000, 1}, {0}, true},
-                            {{5, 6, 7}, {0, 2}},
-                            {{30, 50, 40}, {0, 2}, true},
-                            {{4, 300, 5, 60}, {1, 3}},
-                            {{20, 28, 28, 16}, {0, 1, 2}, true},
-                            {{2, 9001}, {0}},
-                            {{17, 3000}, {0}},
-                            {{0, 5}, {0}},
-                            {{5, 0}, {0}},
-                            {{3, 0, 4}, {1}}};
+const Reduced kSiblingReductions[] = {{{100}, {}},
+                                      {{100, 10}, {0}},
+                                      {{100, 10}, {1}},
+                                      {{100, 512}, {0}},
+                                      {{64, 513}, {1}, true},
+                                      {{70001}, {}},
+                                      {{3, 40000}, {1}},
+                                      {{40000, 3}, {0}},
+                                      {{5000, 1}, {0}, true},
+                                      {{5, 6, 7}, {0, 2}},
+                                      {{30, 50, 40}, {0, 2}, true},
+                                      {{4, 300, 5, 60}, {1, 3}},
+                                      {{20, 28, 28, 16}, {0, 1, 2}, true},
+                                      {{2, 9001}, {0}},
+                                      {{17, 3000}, {0}},
+                                      {{0, 5}, {0}},
+                                      {{5, 0}, {0}},
+                                      {{3, 0, 4}, {1}}};
 
 using Reduce = Value (*)(Operand, const std::vector<int64_t>&, bool, CallSite);
 
@@ -82,12 +76,12 @@ StepCase three_of(Reduce reduce, const Reduced& r, const Tensor& x, const Tensor
 TEST_SUITE_BEGIN("unit");
 
 TEST_CASE("sibling reductions: any shape gives the bits of separate tasks and about those of ref") {
-  for (const Reduced& r : kReduced) {
+  for (const Reduced& r : kSiblingReductions) {
     CAPTURE(to_string(r.shape));
     CAPTURE(r.axes.size());
-    const StepCase c = three_of(&sum, r, noise(f32, r.shape, 1), noise(f32, r.shape, 2));
+    const StepCase c = three_of(&sum, r, factors(f32, r.shape, 1), factors(f32, r.shape, 2));
     const std::vector<Tensor> expected = run_case(c, "ref:0", false);
-    for (const char* where : kDevices) {
+    for (const char* where : kFusingDevices) {
       CAPTURE(std::string(where));
       std::string tasks;
       const auto apart = run_case(c, where, false);
@@ -116,8 +110,9 @@ TEST_CASE("sibling reductions: each op and dtype gives the bits of separate task
                                Reduced{{6, 5000}, {0}}}) {
         CAPTURE(std::string(name_of(dtype)));
         CAPTURE(to_string(r.shape));
-        const StepCase c = three_of(reduce, r, noise(dtype, r.shape, 1), noise(dtype, r.shape, 2));
-        for (const char* where : kDevices) {
+        const StepCase c =
+            three_of(reduce, r, factors(dtype, r.shape, 1), factors(dtype, r.shape, 2));
+        for (const char* where : kFusingDevices) {
           CAPTURE(std::string(where));
           if (dtype == f64 && device(where).backend().name() == "npu") continue;  // has no f64
           CHECK(all_equal(run_case(c, where, true), run_case(c, where, false)));
@@ -138,7 +133,7 @@ TEST_CASE("sibling reductions: computed operands share scratch to its last eleme
     for (const int64_t run : {limit - 1, limit, limit + 1, unaligned, unaligned + 1}) {
       CAPTURE(operands);
       CAPTURE(run);
-      const Tensor x = noise(f32, {kRows, run}, 1), y = noise(f32, {kRows, run}, 2);
+      const Tensor x = factors(f32, {kRows, run}, 1), y = factors(f32, {kRows, run}, 2);
       const StepCase c{[=](Graph& g) {
                          const Value a = g.input("x", f32, {kRows, run});
                          const Value b = g.input("y", f32, {kRows, run});
@@ -147,7 +142,7 @@ TEST_CASE("sibling reductions: computed operands share scratch to its last eleme
                          return std::pair(Update{}, sums);
                        },
                        {x, y}};
-      for (const char* where : kDevices) {
+      for (const char* where : kFusingDevices) {
         CAPTURE(std::string(where));
         const auto got = run_case(c, where, true);
         CHECK(all_equal(got, run_case(c, where, false)));
@@ -171,7 +166,7 @@ TEST_CASE("sibling reductions: computed operands share scratch to its last eleme
 }
 
 TEST_CASE("sibling reductions: a recomputed block that reduces twice runs without cse") {
-  const Tensor x = noise(f32, {1000, 512}, 3);
+  const Tensor x = factors(f32, {1000, 512}, 3);
   const auto run = [&](const char* where, std::vector<std::string> disabled, bool joins) {
     Graph g;
     const Value v = g.input("x", f32, {1000, 512});
@@ -188,20 +183,20 @@ TEST_CASE("sibling reductions: a recomputed block that reduces twice runs withou
     CHECK(contains(session.describe(Update{}, fetches, Feeds{{v, x}}), "exp + sum + sum") == joins);
     return session.run(Update{}, fetches, Feeds{{v, x}});
   };
-  for (const char* where : kDevices) {
+  for (const char* where : kFusingDevices) {
     CAPTURE(std::string(where));
     CHECK(all_equal(run(where, {}, true), run(where, {"fuse"}, false)));
   }
 }
 
 TEST_CASE("sibling reductions: NaN and infinities come through as they do apart") {
-  Tensor x = noise(f32, {50, 33}, 4);
+  Tensor x = factors(f32, {50, 33}, 4);
   x.set(7, std::numeric_limits<double>::quiet_NaN());
   x.set(40, std::numeric_limits<double>::infinity());
   for (const Reduce reduce : {Reduce(&sum), Reduce(&max), Reduce(&min)}) {
     for (const int64_t axis : {0, 1}) {
-      const StepCase c = three_of(reduce, {{50, 33}, {axis}}, x, noise(f32, {50, 33}, 5));
-      for (const char* where : kDevices) {
+      const StepCase c = three_of(reduce, {{50, 33}, {axis}}, x, factors(f32, {50, 33}, 5));
+      for (const char* where : kFusingDevices) {
         const auto together = run_case(c, where, true);
         CHECK(all_equal(together, run_case(c, where, false)));
         for (size_t i = 0; i < 3; ++i) CHECK(std::isnan(together[i].at(axis == 0 ? 7 : 0)));
@@ -213,7 +208,7 @@ TEST_CASE("sibling reductions: NaN and infinities come through as they do apart"
 TEST_CASE("sibling reductions: batch norm keeps its digits whatever the mean and the spread") {
   // Columns of equal values, of 10000 with noise, of 10000 with noise of one step of f32, of noise.
   constexpr int64_t kRows = 4000;
-  Tensor x = noise(f32, {kRows, 4}, 6);
+  Tensor x = factors(f32, {kRows, 4}, 6);
   for (int64_t i = 0; i < kRows; ++i) {
     x.set(4 * i, 10000.3);
     x.set(4 * i + 1, 10000 + x.at(4 * i + 1));
@@ -232,7 +227,7 @@ TEST_CASE("sibling reductions: batch norm keeps its digits whatever the mean and
                      return std::pair(Update{}, Values{norm.output, norm.mean, norm.variance});
                    },
                    {x, Tensor::full(f32, {4}, 1), Tensor(f32, {4})}};
-  for (const char* where : kDevices) {
+  for (const char* where : kFusingDevices) {
     CAPTURE(std::string(where));
     const auto got = run_case(c, where, true);
     CHECK(all_equal(got, run_case(c, where, false)));

@@ -30,8 +30,6 @@ using testing::noise;
 using testing::StepCase;
 using testing::tasks_with_checked_bits;
 
-Tensor noise_of(const Shape& shape, uint32_t seed) { return noise(f32, shape, seed, 0); }
-
 // Parts of the last axis of a value of rank 2.
 Value columns(const Value& x, int64_t begin, int64_t end) {
   return slice(x, {0, begin}, {kToEnd, end});
@@ -67,9 +65,7 @@ TEST_CASE("tile operands: a column has one element for all of a row") {
           return std::pair(Update{}, Values{select(greater(y, m), exp(y), r), square(y) - x});
         };
         static_cast<void>(tasks_with_checked_bits(
-            {build,
-             {noise_of(all, 1), noise_of(column, 2), noise_of(column, 3), noise_of({row}, 4)}},
-            where));
+            {build, {noise(all, 1), noise(column, 2), noise(column, 3), noise({row}, 4)}}, where));
       }
     }
   }
@@ -87,8 +83,7 @@ TEST_CASE("tile operands: columns behind products and before reductions") {
         return std::pair(Update{}, Values{y, sum((square(y) - m) * b, {1}), sum(exp(y) * m, {0})});
       };
       static_cast<void>(tasks_with_checked_bits(
-          {build,
-           {noise_of({50, 33}, 1), noise_of({33, n}, 2), noise_of({50, 1}, 3), noise_of({n}, 4)}},
+          {build, {noise({50, 33}, 1), noise({33, n}, 2), noise({50, 1}, 3), noise({n}, 4)}},
           where));
     }
   }
@@ -103,7 +98,7 @@ TEST_CASE("tile operands: slices of rows are read where they lie") {
         CAPTURE(rows);
         const auto build = [&](Graph& g) { return gates(g, rows, size); };
         const std::string tasks = tasks_with_checked_bits(
-            {build, {noise_of({rows, 4 * size}, 1), noise_of({rows, size}, 2)}}, where);
+            {build, {noise({rows, 4 * size}, 1), noise({rows, size}, 2)}}, where);
         CHECK(count_of("AI_VECTOR_CORE", tasks) == 2);
         CHECK(contains(tasks, "slice + slice + slice + slice + sigmoid"));
       }
@@ -140,10 +135,10 @@ TEST_CASE("tile operands: strict runs give the same bits") {
   const auto [update, outputs] = gates(g, 30, 40);
   const Value x = g.inputs()[0], m = g.input("m", f32, {30, 1}), b = g.input("b", f32, {160});
   const Values fetches = {outputs[0], outputs[1], square((x - m) * b) / exp(m)};
-  const Feeds feeds = {{x, noise_of({30, 160}, 1)},
-                       {g.inputs()[1], noise_of({30, 40}, 2)},
-                       {m, noise_of({30, 1}, 3)},
-                       {b, noise_of({160}, 4)}};
+  const Feeds feeds = {{x, noise({30, 160}, 1)},
+                       {g.inputs()[1], noise({30, 40}, 2)},
+                       {m, noise({30, 1}, 3)},
+                       {b, noise({160}, 4)}};
   Session checked(g, Device(strict.get(), 0)), plain(g, device("npu:0"));
   CHECK(contains(checked.describe({}, fetches, feeds), "parts of rows are not brought"));
   CHECK(all_equal(checked.run(fetches, feeds), plain.run(fetches, feeds)));
@@ -157,8 +152,8 @@ TEST_CASE("tile operands: large results of slices are stored past the caches") {
   };
   for (const char* where : {"npu:0", "cpu:0"}) {
     CAPTURE(where);
-    CHECK(contains(tasks_with_checked_bits({build, {noise_of(wide, 1)}}, where),
-                   "slice + slice + sub"));
+    CHECK(
+        contains(tasks_with_checked_bits({build, {noise(wide, 1)}}, where), "slice + slice + sub"));
   }
 }
 
@@ -179,7 +174,7 @@ TEST_CASE("tile operands: other slices are tasks of their own") {
                        tanh(columns(wide, 0, 40)) * exp(y), cast(loaded, f32) * y,
                        matmul(loaded, cast(y, bf16), {.transpose_b = true})});
   };
-  const StepCase c{build, {noise_of({8, 160}, 1), noise_of({8, 40}, 2)}};
+  const StepCase c{build, {noise({8, 160}, 1), noise({8, 40}, 2)}};
   for (const char* where : {"npu:0", "cpu:0"}) {
     CAPTURE(where);
     CHECK_FALSE(contains(tasks_with_checked_bits(c, where), "slice + "));
@@ -198,7 +193,7 @@ TEST_CASE("tile operands: a fused body that fuse did not make cannot broadcast a
     Session session(g, device(where));
     CHECK(contains(
         error_of([&] {
-          session.run({fused.output()}, {{x, noise_of({1, 900}, 1)}, {y, noise_of({4, 300}, 2)}});
+          session.run({fused.output()}, {{x, noise({1, 900}, 1)}, {y, noise({4, 300}, 2)}});
         }),
         "a slice is broadcast"));
   }

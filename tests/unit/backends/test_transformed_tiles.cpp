@@ -62,7 +62,7 @@ struct TiledConv {
   Shape images, weights, results;
 };
 
-TiledConv draw(Draws& draws, int64_t taps) {
+TiledConv draw_tiled_conv(Draws& draws, int64_t taps) {
   TiledConv conv;
   conv.options.padding = "explicit";
   for (int i = 0; i < 4; ++i) conv.options.pads.push_back(draws.integer(0, taps));
@@ -191,7 +191,7 @@ TEST_CASE("transformed tiles: no other tile has matrices") {
 TEST_CASE("transformed tiles: random shapes agree with plain sums on any number of threads") {
   Draws draws(31);
   for (int i = 0; i < 60; ++i) {
-    const TiledConv conv = draw(draws, i % 2 == 0 ? 3 : 5);
+    const TiledConv conv = draw_tiled_conv(draws, i % 2 == 0 ? 3 : 5);
     CAPTURE(to_string(conv.images));
     CAPTURE(to_string(conv.weights));
     CAPTURE(to_string(Shape(conv.options.pads)));
@@ -217,7 +217,7 @@ TEST_CASE("transformed tiles: operands of 16 bits have the bits of widened ones"
   for (int i = 0; i < 24; ++i) {
     const DType low = i % 4 < 2 ? bf16 : f16;
     if (low == bf16 && has_matrix_tiles()) continue;
-    TiledConv conv = draw(draws, i % 2 == 0 ? 3 : 5);
+    TiledConv conv = draw_tiled_conv(draws, i % 2 == 0 ? 3 : 5);
     conv.images = conv.images.with_dim(0, draws.integer(1, 11));
     conv.results = conv.results.with_dim(0, conv.images[0]);
     CAPTURE(to_string(conv.images));

@@ -64,7 +64,7 @@ void check_accuracy(double most_exponent, double most_ulps) {
 }
 
 template <class T>
-void check_limits() {
+void check_exp_and_log_limits() {
   using Limits = std::numeric_limits<T>;
   const T infinity = Limits::infinity(), nan = Limits::quiet_NaN();
   const std::vector<T> e = exps<T>({0, -T{0}, infinity, -infinity, nan, 1000, -1000});
@@ -84,7 +84,7 @@ void check_limits() {
 }
 
 template <class T>
-void check_places() {
+void check_exp_and_log_places() {
   std::vector<T> x;
   for (int i = 0; i < 67; ++i) x.push_back(static_cast<T>(0.37) * static_cast<T>(i + 1));
   const std::vector<T> e = exps(x), l = logs(x);
@@ -167,7 +167,7 @@ void check_casts() {
   CHECK(wrong == 0);
 }
 
-std::vector<double> randoms(size_t n) {
+std::vector<double> random_doubles(size_t n) {
   Numbers numbers(n + 5);
   std::vector<double> values(n);
   for (double& v : values) {
@@ -187,8 +187,8 @@ TEST_CASE("vector f64: exp and log are close to the true values") {
 
 TEST_CASE("vector f64: exp and log of infinities and zeros and what is no number") {
   on_every_isa([] {
-    check_limits<float>();
-    check_limits<double>();
+    check_exp_and_log_limits<float>();
+    check_exp_and_log_limits<double>();
     const double least = std::numeric_limits<double>::denorm_min();
     CHECK(exps<double>({-744.0})[0] == 2 * least);
     CHECK(exps<double>({-746.0})[0] == 0.0);
@@ -199,8 +199,8 @@ TEST_CASE("vector f64: exp and log of infinities and zeros and what is no number
 
 TEST_CASE("vector f64: exp and log give the same bits in any place and alone") {
   on_every_isa([] {
-    check_places<float>();
-    check_places<double>();
+    check_exp_and_log_places<float>();
+    check_exp_and_log_places<double>();
   });
 }
 
@@ -274,7 +274,7 @@ TEST_CASE("vector f64: reductions of rows and columns and in parts") {
   on_every_isa([] {
     for (const size_t n : {0u, 1u, 2u, 7u, 31u, 32u, 33u, 200u, 1001u}) {
       CAPTURE(n);
-      std::vector<double> v = randoms(n);
+      std::vector<double> v = random_doubles(n);
       long double sum = 0;
       double largest = -INFINITY;
       for (const double x : v) {
@@ -317,7 +317,7 @@ TEST_CASE("vector f64: softmax and its family") {
     for (const size_t cols : {1u, 2u, 10u, 16u, 37u, 300u}) {
       CAPTURE(cols);
       constexpr size_t kRows = 3;
-      std::vector<double> x = randoms(kRows * cols);
+      std::vector<double> x = random_doubles(kRows * cols);
       for (double& v : x) v *= 30;
       std::vector<double> p(x.size()), logs(x.size()), gradient(x.size()), loss(kRows);
       vector::find_softmax(f64)({x.data(), cols, p.data(), cols, kRows, cols});

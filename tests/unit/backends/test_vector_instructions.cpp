@@ -22,7 +22,6 @@ namespace {
 using namespace keel;
 using namespace vector_test;
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
 const float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 const std::vector<float> kEdges = {0.0f,  -0.0f,     1.0f,       -1.0f,           2.5f, -2.5f, 3.0f,

@@ -12,6 +12,7 @@
 #include "keel/backends/common/vector/byte_operand.h"
 #include "keel/backends/common/vector/element_kernels.h"
 
+#include "fused_step_for_tests.h"
 #include "ops_for_tests.h"
 #include "support/fusion.h"
 #include "vector_for_tests.h"
@@ -21,8 +22,9 @@ TEST_SUITE_BEGIN("unit");
 namespace {
 
 using namespace keel;
+using testing::all_equal;
 
-Tensor randoms(DType dtype, const Shape& shape) {
+Tensor random_tensor(DType dtype, const Shape& shape) {
   vector_test::Numbers numbers(static_cast<uint64_t>(shape.num_elements()));
   Tensor t(dtype, shape);
   for (int64_t i = 0; i < t.num_elements(); ++i) {
@@ -50,11 +52,7 @@ std::vector<Tensor> compute(const std::string& backend, DType dtype, int64_t col
   Tensor classes(i32, {kRows});
   for (int64_t i = 0; i < kRows; ++i) classes.set(i, static_cast<double>(i % columns));
   Session session(g, device(backend), {.disabled_passes = keel_test::fusion(fuse)});
-  return session.run(outputs, {{x, randoms(dtype, {kRows, columns})}, {labels, classes}});
-}
-
-bool equal(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), bit_equal);
+  return session.run(outputs, {{x, random_tensor(dtype, {kRows, columns})}, {labels, classes}});
 }
 
 }  // namespace
@@ -123,8 +121,8 @@ TEST_CASE("vector kernels: cpu and npu compute the same bits outside of products
   vector_test::on_every_isa([] {
     for (const int64_t columns : {10, 300}) {
       const auto on_cpu = compute("cpu", f32, columns, true);
-      CHECK(equal(on_cpu, compute("npu", f32, columns, true)));
-      CHECK(equal(on_cpu, compute("cpu", f32, columns, false)));
+      CHECK(all_equal(on_cpu, compute("npu", f32, columns, true)));
+      CHECK(all_equal(on_cpu, compute("cpu", f32, columns, false)));
     }
   });
 }
@@ -141,13 +139,13 @@ TEST_CASE("vector kernels: a row that all rows share is read once for many tiles
       const Value y = square(exp(x * 0.25f) - 1.0f);
       const Value z = (y * scale + offset) * scale - offset - scale;
       Session session(g, device(backend), {.disabled_passes = keel_test::fusion(fuse)});
-      return session.run({z, sum(z, {0})}, {{x, randoms(f32, {3000, columns})},
-                                            {scale, randoms(f32, {columns})},
-                                            {offset, randoms(f32, {columns})}});
+      return session.run({z, sum(z, {0})}, {{x, random_tensor(f32, {3000, columns})},
+                                            {scale, random_tensor(f32, {columns})},
+                                            {offset, random_tensor(f32, {columns})}});
     };
     CAPTURE(columns);
     const auto expected = run("cpu", false);
-    for (const char* backend : {"cpu", "npu"}) CHECK(equal(run(backend, true), expected));
+    for (const char* backend : {"cpu", "npu"}) CHECK(all_equal(run(backend, true), expected));
   }
 }
 
@@ -156,7 +154,7 @@ TEST_CASE("vector kernels: f64 on cpu agrees with ref on every host ISA and npu 
     const auto expected = compute("ref", f64, columns, true);
     vector_test::on_every_isa([&] {
       const auto got = compute("cpu", f64, columns, true);
-      CHECK(equal(got, compute("cpu", f64, columns, false)));
+      CHECK(all_equal(got, compute("cpu", f64, columns, false)));
       REQUIRE(got.size() == expected.size());
       for (size_t i = 0; i < got.size(); ++i) {
         double worst = 0;

@@ -21,8 +21,6 @@ namespace {
 using namespace keel;
 using namespace vector_test;
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-
 struct Function {
   const char* op;
   double (*exact)(double);

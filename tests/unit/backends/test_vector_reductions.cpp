@@ -21,7 +21,7 @@ namespace {
 using namespace keel;
 using namespace vector_test;
 
-std::vector<float> randoms(size_t n, float scale = 1.0f) {
+std::vector<float> random_floats(size_t n, float scale = 1.0f) {
   Numbers numbers(n + 17);
   std::vector<float> values(n);
   for (float& v : values) v = numbers.uniform() * scale;
@@ -64,7 +64,7 @@ TEST_CASE("vector reduce: rows and columns of floats") {
   on_every_isa([] {
     for (const size_t cols : {0u, 1u, 3u, 10u, 16u, 17u, 63u, 64u, 65u, 200u, 1000u}) {
       const size_t rows = 5, stride = cols + 3;
-      auto src = randoms(rows * stride);
+      auto src = random_floats(rows * stride);
       for (float& v : src) v += v > 0 ? 0.6f : -0.6f;  // keeps products within range
       for (const char* op : kOps) {
         CAPTURE(std::string(op));
@@ -98,7 +98,7 @@ TEST_CASE("vector reduce: rows and columns of floats") {
 }
 
 TEST_CASE("vector reduce: equal bits whatever the address") {
-  const auto values = randoms(3000);
+  const auto values = random_floats(3000);
   on_every_isa([&] {
     for (const size_t n : {37u, 777u, 2999u}) {
       std::vector<float> results;
@@ -159,7 +159,7 @@ TEST_CASE("vector softmax: rows and logarithms") {
   on_every_isa([] {
     for (const size_t cols : {1u, 2u, 10u, 16u, 17u, 31u, 512u, 1000u}) {
       const size_t rows = 21, stride = cols + 2;
-      const auto src = randoms(rows * stride, 30.0f);
+      const auto src = random_floats(rows * stride, 30.0f);
       std::vector<float> dst(rows * stride, 99.0f), logs = dst;
       CAPTURE(cols);
       vector::find_softmax(f32)({src.data(), stride, dst.data(), stride, rows, cols});
@@ -210,7 +210,7 @@ TEST_CASE("vector softmax: cross entropy with its gradient") {
     for (const size_t cols : {1u, 2u, 10u, 16u, 33u, 512u}) {
       for (const float smoothing : {0.0f, 0.1f}) {
         const size_t rows = 37, stride = cols;
-        const auto logits = randoms(rows * stride, 8.0f);
+        const auto logits = random_floats(rows * stride, 8.0f);
         std::vector<uint8_t> bytes(rows);
         std::vector<int32_t> words(rows);
         std::vector<int64_t> longs(rows);
@@ -273,7 +273,7 @@ TEST_CASE("vector softmax: cross entropy with its gradient") {
 
 TEST_CASE("vector softmax: a label out of range is told and nothing is written") {
   on_every_isa([] {
-    const auto logits = randoms(40);
+    const auto logits = random_floats(40);
     std::vector<int32_t> labels = {0, 9, 10, 3};
     std::vector<float> loss(4, 5.0f), gradient(40, 6.0f);
     vector::CrossEntropyCall call;

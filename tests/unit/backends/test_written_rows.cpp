@@ -10,6 +10,7 @@
 #include "keel/graph/control/control_flow.h"
 #include "keel/graph/passes/passes.h"
 
+#include "aligned_row_for_tests.h"
 #include "ops_for_tests.h"
 #include "support/strict_npu.h"
 
@@ -18,14 +19,12 @@ namespace {
 
 using testing::contains;
 using testing::error_of;
-
-// So many elements of 4 bytes fill whole rows of aligned memory.
-constexpr int64_t kWide = 16;
+using testing::kAlignedRow;
 
 // A loop that puts a row into a stack in each turn, and what a case changes of it.
 struct Stacking {
   double fill = -0.0;
-  int64_t rows = 3, trips = 3, wide = kWide;
+  int64_t rows = 3, trips = 3, wide = kAlignedRow;
   double first = 1;    // what the row of turn 0 is filled with, and each next twice of it
   bool reads = false;  // a turn reads the stack, too
   int64_t shift = 0;   // of the place where it puts its row
@@ -134,7 +133,7 @@ TEST_CASE("written rows: the rows that a loop leaves are those that the stack be
   CHECK(count_tasks(shorter).fills == 1);
   const Tensor stack = stack_of(shorter);
   CHECK(first_column(stack) == std::vector<double>{1, 2, 0});
-  CHECK(std::signbit(stack.at(2 * kWide)));
+  CHECK(std::signbit(stack.at(2 * kAlignedRow)));
 }
 
 TEST_CASE("written rows: a row of minus zeros keeps its sign where the stack keeps it") {
@@ -155,14 +154,14 @@ TEST_CASE("written rows: what else reads the stack finds the old rows") {
   const Stacking read{.reads = true};
   CHECK(count_tasks(read).made_in_place == 0);
   // The next row is twice the last one and all elements of the rows before that.
-  CHECK(first_column(stack_of(read)) == std::vector<double>{1, 2, 4 + 1 * kWide});
+  CHECK(first_column(stack_of(read)) == std::vector<double>{1, 2, 4 + 1 * kAlignedRow});
 }
 
 TEST_CASE("written rows: another place than the count and rows that are not aligned are added") {
   CHECK(count_tasks({.rows = 4, .shift = 1}).made_in_place == 0);
   CHECK(first_column(stack_of({.rows = 4, .shift = 1})) == std::vector<double>{0, 1, 2, 4});
-  CHECK(count_tasks({.wide = kWide - 1}).made_in_place == 0);
-  CHECK(first_column(stack_of({.wide = kWide - 1})) == std::vector<double>{1, 2, 4});
+  CHECK(count_tasks({.wide = kAlignedRow - 1}).made_in_place == 0);
+  CHECK(first_column(stack_of({.wide = kAlignedRow - 1})) == std::vector<double>{1, 2, 4});
 }
 
 TEST_CASE("written rows: more turns than rows are the error of scatter_add") {
@@ -172,7 +171,7 @@ TEST_CASE("written rows: more turns than rows are the error of scatter_add") {
     CAPTURE(name);
     Session session(g, device(name));
     const std::string error = error_of([&] {
-      session.run({}, {stack}, {{g.inputs()[0], Tensor::full(f32, {kWide}, 1)}});
+      session.run({}, {stack}, {{g.inputs()[0], Tensor::full(f32, {kAlignedRow}, 1)}});
     });
     CHECK(contains(error, "scatter_add"));
     CHECK(contains(error, "indices"));
@@ -182,9 +181,9 @@ TEST_CASE("written rows: more turns than rows are the error of scatter_add") {
 
 TEST_CASE("written rows: variables and values that two stacks hold are copied to their rows") {
   Graph g;
-  const Value x = g.input("x", f32, {kWide});
+  const Value x = g.input("x", f32, {kAlignedRow});
   const Value fill = g.constant(Tensor::full(f32, {}, -0.0));
-  const auto empty = [&] { return broadcast_to(fill, {3, kWide}); };
+  const auto empty = [&] { return broadcast_to(fill, {3, kAlignedRow}); };
   const Values out = while_loop(
       {x, empty(), empty(), empty()},
       [](const Values& v) { return less(v[0].graph().iteration(), 3); },
@@ -197,7 +196,7 @@ TEST_CASE("written rows: variables and values that two stacks hold are copied to
       {.trip_count = 3});
   on_every_device(g, [&](Session& session) {
     const std::vector<Tensor> got =
-        session.run({}, {out[1], out[2], out[3]}, {{x, Tensor::full(f32, {kWide}, 1)}});
+        session.run({}, {out[1], out[2], out[3]}, {{x, Tensor::full(f32, {kAlignedRow}, 1)}});
     CHECK(first_column(got[0]) == std::vector<double>{1, 3, 9});
     CHECK(first_column(got[1]) == std::vector<double>{11, 13, 19});
     CHECK(bit_equal(got[1], got[2]));
@@ -206,13 +205,13 @@ TEST_CASE("written rows: variables and values that two stacks hold are copied to
 
 TEST_CASE("written rows: a stack that is made anew in each turn of a loop around its own") {
   Graph g;
-  const Value x = g.input("x", f32, {kWide});
+  const Value x = g.input("x", f32, {kAlignedRow});
   const Values out = while_loop(
       {x, x * 0.0f}, [](const Values& v) { return less(v[0].graph().iteration(), 2); },
       [](const Values& v) {
         const Value fill = v[0].graph().constant(Tensor::full(f32, {}, -0.0));
         const Values inner = while_loop(
-            {v[0], broadcast_to(fill, {2, kWide})},
+            {v[0], broadcast_to(fill, {2, kAlignedRow})},
             [](const Values& w) { return less(w[0].graph().iteration(), 2); },
             [](const Values& w) {
               const Value row = w[0] + 1.0f;
@@ -224,7 +223,7 @@ TEST_CASE("written rows: a stack that is made anew in each turn of a loop around
       {.trip_count = 2});
   // The rows are 2 and 5, then 11 and 23.
   on_every_device(g, [&](Session& session) {
-    const Tensor got = session.run({}, {out[1]}, {{x, Tensor::full(f32, {kWide}, 1)}})[0];
+    const Tensor got = session.run({}, {out[1]}, {{x, Tensor::full(f32, {kAlignedRow}, 1)}})[0];
     CHECK(got.at(0) == 7 * 100 + 34);
   });
 }

@@ -13,7 +13,7 @@ using keel::Error;
 using keel::ErrorKind;
 
 template <class F>
-std::string error_of(F&& f) {
+std::string invalid_argument_of(F&& f) {
   try {
     f();
   } catch (const Error& error) {
@@ -37,15 +37,16 @@ TEST_CASE("integers are decimal whole and in range") {
   CHECK(parse_integer("-9223372036854775808", "x") == INT64_MIN);
   for (const char* text : {"", " ", "ten", "1 ", " 1", "1.0", "1e3", "0x10", "--1", "+-1", "+", "-",
                            "9223372036854775808", "1,000"}) {
-    CHECK(error_of([&] { parse_integer(text, "--n"); }) ==
+    CHECK(invalid_argument_of([&] { parse_integer(text, "--n"); }) ==
           "--n: expected an integer, got '" + std::string(text) + "'");
   }
-  CHECK(error_of([&] { parse_integer("1\n", "--n"); }) == "--n: expected an integer, got '1\\n'");
-  CHECK(error_of([] { parse_integer("0", "--batch", 1); }) ==
+  CHECK(invalid_argument_of([&] { parse_integer("1\n", "--n"); }) ==
+        "--n: expected an integer, got '1\\n'");
+  CHECK(invalid_argument_of([] { parse_integer("0", "--batch", 1); }) ==
         "--batch: expected an integer >= 1, got '0'");
-  CHECK(error_of([] { parse_integer("9", "--batch", 1, 8); }) ==
+  CHECK(invalid_argument_of([] { parse_integer("9", "--batch", 1, 8); }) ==
         "--batch: expected an integer from 1 to 8, got '9'");
-  CHECK(error_of([] { parse_integer("9", "--batch", INT64_MIN, 8); }) ==
+  CHECK(invalid_argument_of([] { parse_integer("9", "--batch", INT64_MIN, 8); }) ==
         "--batch: expected an integer <= 8, got '9'");
   CHECK(parse_integer("8", "--batch", 8, 8) == 8);
 }
@@ -57,21 +58,21 @@ TEST_CASE("numbers are finite and in range") {
   CHECK(parse_number("-2", "x") == -2.0);
   CHECK(parse_number("+.5", "x") == 0.5);
   for (const char* text : {"", "a", "1e", "nan", "inf", "-inf", "1e999", "0.5 ", "0,5", "0x1p3"}) {
-    CHECK(error_of([&] { parse_number(text, "--lr"); }) ==
+    CHECK(invalid_argument_of([&] { parse_number(text, "--lr"); }) ==
           "--lr: expected a number, got '" + std::string(text) + "'");
   }
-  CHECK(error_of([] { parse_number("2", "--p", 0, 1); }) ==
+  CHECK(invalid_argument_of([] { parse_number("2", "--p", 0, 1); }) ==
         "--p: expected a number from 0 to 1, got '2'");
-  CHECK(error_of([] { parse_number("-1", "--p", 0.25); }) ==
+  CHECK(invalid_argument_of([] { parse_number("-1", "--p", 0.25); }) ==
         "--p: expected a number >= 0.25, got '-1'");
 }
 
 TEST_CASE("choices suggest what was meant") {
   const std::vector<std::string> choices = {"softmax", "mlp"};
   CHECK(keel::parse_choice("mlp", "--model", choices) == "mlp");
-  CHECK(error_of([&] { keel::parse_choice("sofmax", "--model", choices); }) ==
+  CHECK(invalid_argument_of([&] { keel::parse_choice("sofmax", "--model", choices); }) ==
         "--model: expected one of softmax, mlp, got 'sofmax'; did you mean 'softmax'?");
-  CHECK(error_of([&] { keel::parse_choice("", "--model", choices); }) ==
+  CHECK(invalid_argument_of([&] { keel::parse_choice("", "--model", choices); }) ==
         "--model: expected one of softmax, mlp, got ''");
 }
 
@@ -85,9 +86,9 @@ TEST_CASE("environment variables are typed and may be missing") {
   setenv(name, "12", 1);
   CHECK(keel::environment_text(name) == "12");
   CHECK(keel::environment_integer(name, 1, 12) == 12);
-  CHECK(error_of([&] { keel::environment_integer(name, 13); }) ==
+  CHECK(invalid_argument_of([&] { keel::environment_integer(name, 13); }) ==
         "KEEL_TEST_ENVIRONMENT: expected an integer >= 13, got '12'");
-  CHECK(error_of([&] {
+  CHECK(invalid_argument_of([&] {
           keel::environment_choice(name, {"11", "13"});
         }).find("did you mean '11'?") != std::string::npos);
   unsetenv(name);

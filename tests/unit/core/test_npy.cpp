@@ -36,7 +36,7 @@ std::string header(const std::string& descr, const std::string& shape, bool fort
          ", 'shape': " + shape + ", }\n";
 }
 
-std::string error_of(const std::string& bytes) {
+std::string parse_error_of(const std::string& bytes) {
   try {
     parse_npy(bytes, "x.npy");
   } catch (const keel::Error& error) {
@@ -134,16 +134,16 @@ TEST_CASE("bytes of a bool array become true or false") {
 TEST_CASE("element types that Keel lacks are refused by name") {
   for (const char* descr : {"<i2", "<u4", "|i1", "<c8", "<U3", "|S1", "<M8[ns]", "|O", "<f16",
                             "=f4", "|f4", "f4", "<", "", "u1"}) {
-    const std::string message = error_of(file(header(descr, "(1,)"), "12345678"));
+    const std::string message = parse_error_of(file(header(descr, "(1,)"), "12345678"));
     CHECK_MESSAGE(contains(message, "expected elements of f2, f4, f8, i4, i8, u1 or b1, got '" +
                                         std::string(descr) + "'"),
                   message);
   }
-  CHECK(contains(error_of(file(header("<V2", "(1,)"), "12")), "bfloat16"));
-  CHECK(contains(error_of(file(header("|V2", "(1,)"), "12")), "save it as float32"));
-  CHECK(contains(
-      error_of(file("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", "1234")),
-      "structured"));
+  CHECK(contains(parse_error_of(file(header("<V2", "(1,)"), "12")), "bfloat16"));
+  CHECK(contains(parse_error_of(file(header("|V2", "(1,)"), "12")), "save it as float32"));
+  CHECK(contains(parse_error_of(file(
+                     "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", "1234")),
+                 "structured"));
 }
 
 TEST_CASE("malformed headers are refused") {
@@ -170,7 +170,7 @@ TEST_CASE("malformed headers are refused") {
         "{descr: '<f4'}",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (,)}",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (1,,)}"}) {
-    const std::string message = error_of(file(text, "1234"));
+    const std::string message = parse_error_of(file(text, "1234"));
     CHECK_MESSAGE(contains(message, "x.npy: bad .npy header at byte"),
                   text << " gives " << message);
   }
@@ -181,38 +181,40 @@ TEST_CASE("hostile shapes give an error before memory is taken") {
   for (const char* shape :
        {"(9223372036854775807,)", "(4294967296, 4294967296)", "(4294967296, 2147483648, 0)",
         "(1000000000000,)", "(1, 1, 1, 1, 1, 1, 1, 1, 1)"}) {
-    const std::string message = error_of(file(header("<f8", shape), none));
+    const std::string message = parse_error_of(file(header("<f8", shape), none));
     CHECK_MESSAGE(message.rfind("x.npy: ", 0) == 0, shape);
   }
-  CHECK(error_of(file(header("<f8", "(0, 4294967296)"), none)) == "no error");
+  CHECK(parse_error_of(file(header("<f8", "(0, 4294967296)"), none)) == "no error");
 }
 
 TEST_CASE("the data must be exactly as long as the shape says") {
-  CHECK(error_of(file(header("<f4", "(2,)"), "1234567")) ==
+  CHECK(parse_error_of(file(header("<f4", "(2,)"), "1234567")) ==
         "x.npy: expected 8 bytes of data for f32[2], got 7");
-  CHECK(error_of(file(header("<f4", "(2,)"), "123456789")) ==
+  CHECK(parse_error_of(file(header("<f4", "(2,)"), "123456789")) ==
         "x.npy: expected 8 bytes of data for f32[2], got 9");
-  CHECK(error_of(file(header("<f4", "()"), "")) ==
+  CHECK(parse_error_of(file(header("<f4", "()"), "")) ==
         "x.npy: expected 4 bytes of data for f32[], got 0");
 }
 
 TEST_CASE("a file cut anywhere or with any byte changed is read or refused cleanly") {
   const std::string good = keel::format_npy(Tensor::of<int32_t>({2, 2}, {1, 2, 3, 4}));
-  for (size_t cut = 0; cut < good.size(); ++cut) CHECK(error_of(good.substr(0, cut)) != "no error");
+  for (size_t cut = 0; cut < good.size(); ++cut)
+    CHECK(parse_error_of(good.substr(0, cut)) != "no error");
   for (size_t at = 0; at < good.size() - 16; ++at) {
     for (int bit = 0; bit < 8; ++bit) {
       std::string changed = good;
       changed[at] = static_cast<char>(changed[at] ^ (1 << bit));
-      const std::string message = error_of(changed);
+      const std::string message = parse_error_of(changed);
       CHECK((message == "no error" || message.rfind("x.npy: ", 0) == 0));
     }
   }
-  CHECK(contains(error_of("PK\3\4 this is a zip"), "no .npy file"));
-  CHECK(contains(error_of(file("{}", "", 4)), "expected format version 1.0, 2.0 or 3.0, got 4.0"));
+  CHECK(contains(parse_error_of("PK\3\4 this is a zip"), "no .npy file"));
+  CHECK(contains(parse_error_of(file("{}", "", 4)),
+                 "expected format version 1.0, 2.0 or 3.0, got 4.0"));
   std::string long_header = file("{}", "", 2);
   long_header[10] = 1;  // 65538 bytes
-  CHECK(contains(error_of(long_header), "ends inside its header"));
-  CHECK(contains(error_of(long_header + std::string(70000, ' ')), "the most here is 65536"));
+  CHECK(contains(parse_error_of(long_header), "ends inside its header"));
+  CHECK(contains(parse_error_of(long_header + std::string(70000, ' ')), "the most here is 65536"));
 }
 
 TEST_CASE("files are read and written whole") {

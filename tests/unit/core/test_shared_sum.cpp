@@ -25,14 +25,13 @@ TEST_SUITE_BEGIN("loop");
 namespace {
 
 using namespace keel;
+using keel::testing::kPatience;
 using keel::testing::no_errors;
 using keel::testing::on_local_ranks;
 using keel::testing::run_ranks;
 using keel::testing::wait_until;
 using keel_test::contains;
 using keel_test::error_of;
-
-constexpr std::chrono::seconds kPatience{60};
 
 GatherTexts gather_of(const std::shared_ptr<Group>& group) {
   return [group](const std::string& own) { return group->all_gather(own); };

@@ -21,6 +21,7 @@ TEST_SUITE_BEGIN("loop");
 namespace {
 
 using namespace keel;
+using keel::testing::kPatience;
 using keel::testing::no_errors;
 using keel::testing::on_ranks;
 using keel_test::contains;
@@ -54,8 +55,6 @@ class Mesh {
 
   std::vector<std::vector<Descriptor>> ends_;
 };
-
-constexpr std::chrono::seconds kPatience{60};
 
 // Whole numbers, whose sums are exact in any order.
 float whole_number(int rank, size_t element, int turn) {

@@ -13,6 +13,7 @@
 #include "keel/data/pipeline/dataset.h"
 #include "keel/data/pipeline/iterator.h"
 
+#include "number_element_for_tests.h"
 #include "support/numbers.h"
 
 TEST_SUITE_BEGIN("pipeline");
@@ -28,10 +29,9 @@ using keel::ItemSlot;
 using keel::ItemView;
 using keel::Tail;
 using keel::Tensor;
+using keel::testing::kNumber;
 using keel_test::numbers;
 using Numbers = std::vector<int64_t>;
-
-const ElementSpec kNumber{{{"n", {keel::i64, {}}}}};
 
 // Items first, first + 1, ...: reachable in any order.
 // The same in order only, with a size that is not known.

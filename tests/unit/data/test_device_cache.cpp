@@ -21,16 +21,16 @@ namespace {
 using namespace keel;
 using namespace keel::testing;
 
-constexpr int64_t kItems = 53;
-constexpr int64_t kPixels = 12;
+constexpr int64_t kCachedItems = 53;
+constexpr int64_t kCachedPixels = 12;
 
 // Item i: twelve different bytes, label i mod 3.
 Dataset items() {
-  Tensor images(u8, {kItems, kPixels});
-  Tensor labels(u8, {kItems});
-  for (int64_t i = 0; i < kItems; ++i) {
-    for (int64_t j = 0; j < kPixels; ++j)
-      images.set(i * kPixels + j, static_cast<double>((i * 31 + j * 17) % 256));
+  Tensor images(u8, {kCachedItems, kCachedPixels});
+  Tensor labels(u8, {kCachedItems});
+  for (int64_t i = 0; i < kCachedItems; ++i) {
+    for (int64_t j = 0; j < kCachedPixels; ++j)
+      images.set(i * kCachedPixels + j, static_cast<double>((i * 31 + j * 17) % 256));
     labels.set(i, static_cast<double>(i % 3));
   }
   return Dataset::from_tensors({{"image", images}, {"label", labels}});
@@ -38,9 +38,9 @@ Dataset items() {
 
 struct Classifier {
   Graph graph;
-  Value image = graph.input("image", u8, {-1, kPixels});
+  Value image = graph.input("image", u8, {-1, kCachedPixels});
   Value label = graph.input("label", u8, {-1});
-  Value w = graph.state("w", from_tensor(Tensor(f32, {kPixels, 3})));
+  Value w = graph.state("w", from_tensor(Tensor(f32, {kCachedPixels, 3})));
   Value loss = mean(softmax_cross_entropy(matmul(cast(image, f32) / 255.0f, w), label));
   Update update = sgd(0.5).minimize(loss);
 };
@@ -107,7 +107,8 @@ TEST_CASE("device cache: a file that one way of feeding saved is resumed by the 
 
 TEST_CASE("device cache: the queue carries row numbers and what they name is on the device once") {
   HostBackend host;
-  const FeedSpec spec{host.device(), {{{"image", {u8, {-1, kPixels}}}, {"label", {u8, {-1}}}}}};
+  const FeedSpec spec{host.device(),
+                      {{{"image", {u8, {-1, kCachedPixels}}}, {"label", {u8, {-1}}}}}};
   const Dataset cached = items().cache(host.device());
   const Dataset batches = cached.shuffle(9).batch(10).repeat(2);
   const auto feeder = feed(batches, spec, {.depth = 2});
@@ -115,9 +116,9 @@ TEST_CASE("device cache: the queue carries row numbers and what they name is on 
   CHECK(queue->spec() == ElementSpec{{{kRowField, {i32, {10}}}}});
   REQUIRE(queue->resident().size() == 2);
   const ResidentField& image = queue->resident()[0];
-  CHECK(image.field == FieldSpec{"image", {u8, {kItems + 1, kPixels}}});
+  CHECK(image.field == FieldSpec{"image", {u8, {kCachedItems + 1, kCachedPixels}}});
   const auto* pixels = static_cast<const uint8_t*>(image.buffer->address());
-  for (int64_t j = 0; j < kPixels; ++j) CHECK(pixels[j] == 0);
+  for (int64_t j = 0; j < kCachedPixels; ++j) CHECK(pixels[j] == 0);
 
   // What the rows name is what a plain iterator yields.
   DatasetIterator expected(items().shuffle(9).batch(10).repeat(2));
@@ -129,9 +130,9 @@ TEST_CASE("device cache: the queue carries row numbers and what they name is on 
     REQUIRE(element);
     for (int64_t i = 0; i < 10; ++i) {
       const int64_t row = static_cast<const int32_t*>(rows)[i];
-      for (int64_t j = 0; j < kPixels; ++j) {
-        CHECK(pixels[row * kPixels + j] ==
-              (*element)[0].data<uint8_t>()[static_cast<size_t>(i * kPixels + j)]);
+      for (int64_t j = 0; j < kCachedPixels; ++j) {
+        CHECK(pixels[row * kCachedPixels + j] ==
+              (*element)[0].data<uint8_t>()[static_cast<size_t>(i * kCachedPixels + j)]);
       }
     }
     CHECK(cursor == expected.cursor());
@@ -160,7 +161,7 @@ TEST_CASE("device cache: the queue carries row numbers and what they name is on 
   const size_t before = host.allocated_bytes;
   const auto second = feed(batches, spec, {.depth = 2});
   CHECK(second->queue()->resident()[0].buffer == image.buffer);
-  CHECK(host.allocated_bytes - before < kItems * kPixels);
+  CHECK(host.allocated_bytes - before < kCachedItems * kCachedPixels);
   // On the host nothing changes.
   DatasetIterator iterator(batches);
   DatasetIterator plain(items().shuffle(9).batch(10).repeat(2));
@@ -177,7 +178,7 @@ TEST_CASE("device cache: padding is a row of zeros and the mask travels in the q
     std::vector<std::vector<double>> sums;
     for (const bool cache : {false, true}) {
       Graph graph;
-      const Value image = graph.input("image", u8, {-1, kPixels});
+      const Value image = graph.input("image", u8, {-1, kCachedPixels});
       const Value mask = graph.input("mask", boolean, {-1});
       const Value all = sum(cast(image, f32));
       const Value count = sum(cast(mask, f32));
@@ -197,7 +198,8 @@ TEST_CASE("device cache: padding is a row of zeros and the mask travels in the q
 TEST_CASE("device cache: what changes items behind it and other devices are refused") {
   HostBackend host;
   HostBackend other;
-  const FeedSpec spec{host.device(), {{{"image", {u8, {-1, kPixels}}}, {"label", {u8, {-1}}}}}};
+  const FeedSpec spec{host.device(),
+                      {{{"image", {u8, {-1, kCachedPixels}}}, {"label", {u8, {-1}}}}}};
   const auto keep = [](const ItemView&) { return true; };
   const auto same = [](const std::vector<Tensor>& in) {
     return std::vector<std::pair<std::string, Tensor>>{{"image", in[0]}, {"label", in[1]}};

@@ -26,10 +26,10 @@ using keel::FeedSpec;
 using keel::Tail;
 using keel::Tensor;
 
-constexpr int64_t kItems = 103;
+constexpr int64_t kNumberedItems = 103;
 
 // Item i: image of eleven bytes i, label i mod 10.
-Dataset numbered_set(int64_t items = kItems) {
+Dataset numbered_set(int64_t items = kNumberedItems) {
   Tensor images(keel::u8, {items, 11});
   Tensor labels(keel::i32, {items});
   for (int64_t i = 0; i < items; ++i) {
@@ -97,7 +97,7 @@ TEST_CASE(
   REQUIRE(drained.batches.size() == 30);
   for (uint64_t epoch = 0; epoch < 3; ++epoch) {
     const uint64_t key = keel::fold_key(7, epoch);
-    const auto order = keel::shuffled_indices(kItems, key);
+    const auto order = keel::shuffled_indices(kNumberedItems, key);
     for (size_t b = 0; b < 10; ++b) {
       const Batch& batch = drained.batches[epoch * 10 + b];
       for (size_t i = 0; i < 10; ++i)

@@ -9,6 +9,7 @@
 #include "keel/data/feed/feed.h"
 
 #include "host_device_for_tests.h"
+#include "number_element_for_tests.h"
 
 // Seeded schedules of producers, throwing maps, cancellations, early stops and tiny queues: nothing
 // hangs, is lost or doubled, and the first error is the one that is kept. Run under the thread
@@ -24,11 +25,11 @@ using keel::DeviceQueue;
 using keel::Feeder;
 using keel::ItemSlot;
 using keel::ItemView;
+using keel::testing::kNumber;
 
 constexpr int kSchedules = 500;
-constexpr int64_t kItems = 60;
+constexpr int64_t kScheduledItems = 60;
 constexpr int64_t kBatch = 3;
-const keel::ElementSpec kNumber{{{"n", {keel::i64, {}}}}};
 
 enum class End { kRun, kStopFeeder, kCloseQueue, kCancel };
 
@@ -37,11 +38,11 @@ struct Schedule {
     depth = 1 + pick(3);
     threads = static_cast<int>(1 + pick(3));
     epochs = 1 + pick(3);
-    failing_item = pick(3) == 0 ? pick(kItems) : -1;
+    failing_item = pick(3) == 0 ? pick(kScheduledItems) : -1;
     prefetch = pick(3) == 0 ? 1 + pick(4) : 0;
     buffered = pick(2) == 0;
     end = static_cast<End>(pick(4));
-    end_after = pick(epochs * kItems / kBatch);
+    end_after = pick(epochs * kScheduledItems / kBatch);
   }
   int64_t pick(int64_t below) {
     return static_cast<int64_t>(random() % static_cast<uint64_t>(below));
@@ -64,7 +65,7 @@ Dataset pipeline(const Schedule& s) {
         out.data<int64_t>(0)[0] = index;
         return true;
       },
-      kItems);
+      kScheduledItems);
   items = s.buffered ? items.shuffle_buffered(7, 1) : items.shuffle(1);
   items = items.map(kNumber,
                     [failing = s.failing_item](const ItemView& in, const ItemSlot& out) {

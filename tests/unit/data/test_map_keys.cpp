@@ -12,13 +12,14 @@
 #include "keel/data/pipeline/iterator.h"
 #include "keel/graph/runtime/graph_function.h"
 
+#include "number_element_for_tests.h"
+
 TEST_SUITE_BEGIN("pipeline");
 
 namespace {
 
 using namespace keel;
-
-const ElementSpec kNumber{{{"n", {i64, {}}}}};
+using keel::testing::kNumber;
 
 // Writes its key, and counts.
 class Keys final : public ElementFunction {

@@ -20,8 +20,8 @@ TEST_SUITE_BEGIN("unit");
 namespace keel {
 namespace {
 
-constexpr int64_t kSteps = 12;
-constexpr int64_t kBatch = 50;
+constexpr int64_t kTrainedSteps = 12;
+constexpr int64_t kExportedBatch = 50;
 
 Tensor rows_of(const Tensor& tensor, int64_t first, int64_t count) {
   Shape shape = tensor.shape();
@@ -52,19 +52,21 @@ struct Trained {
   std::vector<size_t> seen;
 
   Trained(const std::string& name, int64_t test_count)
-      : digits(make_digits({.train_count = kSteps * kBatch, .test_count = test_count})),
+      : digits(
+            make_digits({.train_count = kTrainedSteps * kExportedBatch, .test_count = test_count})),
         model(keel_examples::find_model(name).build(graph)) {
     const Update update = adam(1e-3).minimize(model.loss);
     Session session(graph, device("cpu:0"), {.seed = 5});
-    for (int64_t i = 0; i < kSteps; ++i) {
-      session.run(update, {model.loss},
-                  {{model.image, rows_of(digits.train.images, i * kBatch, kBatch)},
-                   {model.label, rows_of(digits.train.labels, i * kBatch, kBatch)}});
+    for (int64_t i = 0; i < kTrainedSteps; ++i) {
+      session.run(
+          update, {model.loss},
+          {{model.image, rows_of(digits.train.images, i * kExportedBatch, kExportedBatch)},
+           {model.label, rows_of(digits.train.labels, i * kExportedBatch, kExportedBatch)}});
     }
     for (const Value& state : graph.states()) states[name_of(state.node())] = session.read(state);
-    for (int64_t first = 0; first < test_count; first += kBatch) {
-      const Tensor logits =
-          session.run(model.logits, {{model.image, rows_of(digits.test.images, first, kBatch)}});
+    for (int64_t first = 0; first < test_count; first += kExportedBatch) {
+      const Tensor logits = session.run(
+          model.logits, {{model.image, rows_of(digits.test.images, first, kExportedBatch)}});
       const auto part = predictions(logits);
       seen.insert(seen.end(), part.begin(), part.end());
     }
@@ -102,11 +104,12 @@ void check_in_opencv(const std::string& name) {
   }
   const Trained trained(name, 1000);
   const keel_test::TempFolder files;
-  trained.save(files.file("model.onnx"), kBatch);
+  trained.save(files.file("model.onnx"), kExportedBatch);
   const Tensor& images = trained.digits.test.images;
   const std::string bytes = files.write(
       "images", std::string(static_cast<const char*>(images.raw()), images.num_bytes()));
-  CHECK(keel_test::opencv_classes(files.file("model.onnx"), bytes, kBatch, 784) == trained.seen);
+  CHECK(keel_test::opencv_classes(files.file("model.onnx"), bytes, kExportedBatch, 784) ==
+        trained.seen);
 }
 
 }  // namespace

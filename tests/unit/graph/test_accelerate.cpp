@@ -14,6 +14,7 @@
 #include "runtime_for_tests.h"
 #include "sine_rows_for_tests.h"
 #include "support/temp_folder.h"
+#include "unit/graph/precision_of_mode_for_tests.h"
 
 TEST_SUITE_BEGIN("loop");
 
@@ -21,16 +22,11 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
+using keel_test::of_mode;
 using keel_test::TempFolder;
 
-Precision of_mode(const char* name) {
-  Precision p;
-  p.mode = name;
-  return p;
-}
-
-struct Model {
-  Model() {
+struct TanhModel {
+  TanhModel() {
     loss = mean(square(tanh(matmul(x, w)) - 0.5f));
     update = sgd(0.05, {.momentum = 0.9}).minimize(loss);
   }
@@ -41,16 +37,18 @@ struct Model {
   Update update;
 };
 
-struct Trained {
+struct AcceleratedRun {
   TrainReport report;
   std::string sha;
   std::vector<double> losses;
   int64_t compiles = 0;
 };
 
-Trained train(int64_t steps, int64_t loop_size, const std::optional<AccelerateTrainMode>& mode,
-              const TellMeStepOrLoss& tell = {}, const Precision& precision = {}) {
-  Model m;
+AcceleratedRun train_accelerated(int64_t steps, int64_t loop_size,
+                                 const std::optional<AccelerateTrainMode>& mode,
+                                 const TellMeStepOrLoss& tell = {},
+                                 const Precision& precision = {}) {
+  TanhModel m;
   Session session(m.graph, device("npu"), {.precision = precision});
   std::optional<AcceleratedTraining> accelerate;
   if (mode) {
@@ -62,7 +60,7 @@ Trained train(int64_t steps, int64_t loop_size, const std::optional<AccelerateTr
   Trainer trainer(session,
                   {.update = m.update, .fetches = {m.loss}, .source = sine_rows(session.device())},
                   accelerate);
-  Trained result;
+  AcceleratedRun result;
   result.report = trainer.fit({.steps = steps,
                                .loop_size = loop_size,
                                .on_step = [&](int64_t, std::span<const double> values, uint32_t) {
@@ -74,12 +72,12 @@ Trained train(int64_t steps, int64_t loop_size, const std::optional<AccelerateTr
 }
 
 // The same by hand: two sessions, the states carried over.
-Trained by_hand(int64_t fast_steps, int64_t steps, const char* fast_mode) {
+AcceleratedRun by_hand(int64_t fast_steps, int64_t steps, const char* fast_mode) {
   const TempFolder files;
   const std::string file = files.file("states");
-  Trained result;
+  AcceleratedRun result;
   for (const bool fast : {true, false}) {
-    Model m;
+    TanhModel m;
     Session session(m.graph, device("npu"), {.precision = fast ? of_mode(fast_mode) : Precision()});
     Trainer trainer(
         session, {.update = m.update, .fetches = {m.loss}, .source = sine_rows(session.device())});
@@ -113,10 +111,10 @@ class Variable {
 TEST_CASE(
     "accelerate_train_mode: 90 of 100 steps are fast for every loop size with one more "
     "compilation") {
-  const Trained expected = by_hand(90, 100, "allow_mix_precision_fp16");
+  const AcceleratedRun expected = by_hand(90, 100, "allow_mix_precision_fp16");
   for (const int64_t loop_size : {1, 7, 40, 100}) {
     CAPTURE(loop_size);
-    const Trained run = train(100, loop_size, mode_of("fast|step|0.9"));
+    const AcceleratedRun run = train_accelerated(100, loop_size, mode_of("fast|step|0.9"));
     CHECK(run.report.fast_steps == 90);
     CHECK(run.report.switched_at == 90);
     CHECK(run.report.steps == 100);
@@ -127,8 +125,8 @@ TEST_CASE(
     CHECK(run.losses == expected.losses);
     CHECK(run.sha == expected.sha);
   }
-  CHECK(train(100, 7, {}).compiles == 1);
-  CHECK(train(100, 7, mode_of("fast1|step|0.5")).sha ==
+  CHECK(train_accelerated(100, 7, {}).compiles == 1);
+  CHECK(train_accelerated(100, 7, mode_of("fast1|step|0.5")).sha ==
         by_hand(50, 100, "allow_mix_precision_bf16").sha);
 }
 
@@ -141,11 +139,11 @@ TEST_CASE(
   int64_t last = 0;
   while (all[static_cast<size_t>(last)] > bound) ++last;
   ++last;
-  const Trained expected = by_hand(last, 60, "allow_mix_precision_fp16");
+  const AcceleratedRun expected = by_hand(last, 60, "allow_mix_precision_fp16");
   for (const int64_t loop_size : {1, 7, 60}) {
     CAPTURE(loop_size);
-    const Trained run =
-        train(60, loop_size, mode_of("fast|loss|1.25"), {.final_loss = bound / 1.25});
+    const AcceleratedRun run =
+        train_accelerated(60, loop_size, mode_of("fast|loss|1.25"), {.final_loss = bound / 1.25});
     CHECK(run.report.switched_at == last);
     CHECK(run.report.fast_steps == last);
     CHECK(run.report.steps == 60);
@@ -154,7 +152,7 @@ TEST_CASE(
     CHECK(run.losses == expected.losses);
     CHECK(run.sha == expected.sha);
   }
-  const Trained never = train(60, 7, mode_of("fast|loss"), {.final_loss = -1});
+  const AcceleratedRun never = train_accelerated(60, 7, mode_of("fast|loss"), {.final_loss = -1});
   CHECK(!never.report.switched_at);
   CHECK(never.report.fast_steps == 60);
 }
@@ -176,7 +174,7 @@ TEST_CASE("accelerate_train_mode: a saved file holds where the loss ended the fa
   const TempFolder files;
   const std::string file = files.file("states");
   const auto run = [&](bool resumed) {
-    Model m;
+    TanhModel m;
     Session session(m.graph, device("npu"));
     Trainer trainer(
         session, {.update = m.update, .fetches = {m.loss}, .source = sine_rows(session.device())},
@@ -197,7 +195,7 @@ TEST_CASE("accelerate_train_mode: a training that is resumed goes on in its phas
   const TempFolder files;
   const std::string file = files.file("states");
   const auto run = [&](int64_t until, bool resumed, std::optional<int64_t> switched_at) {
-    Model m;
+    TanhModel m;
     Session session(m.graph, device("npu"));
     Trainer trainer(
         session, {.update = m.update, .fetches = {m.loss}, .source = sine_rows(session.device())},
@@ -224,27 +222,27 @@ TEST_CASE("TellMeStepOrLoss: the environment tells what the caller does not") {
   {
     const Variable total("TOTAL_STEP", "50"), now("STEP_NOW", "10");
     // Steps 11 to 45 of the job's 50 are fast.
-    CHECK(train(40, 7, mode_of("fast|step|0.9")).report.switched_at == 35);
-    CHECK(train(40, 7, mode_of("fast|step|0.9"), {.total_step = 20, .step_now = 0})
+    CHECK(train_accelerated(40, 7, mode_of("fast|step|0.9")).report.switched_at == 35);
+    CHECK(train_accelerated(40, 7, mode_of("fast|step|0.9"), {.total_step = 20, .step_now = 0})
               .report.switched_at == 18);
   }
   {
     const Variable target("TARGET_LOSS", "1e9");
-    CHECK(train(5, 2, mode_of("fast|loss")).report.switched_at == 1);
+    CHECK(train_accelerated(5, 2, mode_of("fast|loss")).report.switched_at == 1);
     const Variable now("LOSS_NOW", "7");
-    CHECK(train(5, 2, mode_of("fast|loss")).report.fast_steps == 0);
+    CHECK(train_accelerated(5, 2, mode_of("fast|loss")).report.fast_steps == 0);
   }
   {
     const Variable target("TARGET_LOSS", "low");
-    CHECK(contains(error_of([] { train(5, 2, mode_of("fast|loss")); }), "TARGET_LOSS"));
+    CHECK(contains(error_of([] { train_accelerated(5, 2, mode_of("fast|loss")); }), "TARGET_LOSS"));
   }
-  CHECK(contains(error_of([] { train(5, 2, mode_of("fast|loss")); }),
+  CHECK(contains(error_of([] { train_accelerated(5, 2, mode_of("fast|loss")); }),
                  "expected a number, or the environment variable TARGET_LOSS, got neither"));
 }
 
 TEST_CASE("TellMeStepOrLoss: STEP_NOW counts from the first of several fits") {
   const Variable total("TOTAL_STEP", "50"), now("STEP_NOW", "10");
-  Model m;
+  TanhModel m;
   Session session(m.graph, device("npu"));
   Trainer trainer(session,
                   {.update = m.update, .fetches = {m.loss}, .source = sine_rows(session.device())},
@@ -279,13 +277,13 @@ TEST_CASE("accelerate_train_mode: modes read as they are written and others are 
   CHECK(last_fast_step(mode_of("fast|step|0.5"), 7) == 3);
 
   const auto error = [](const Precision& precision) {
-    return error_of([&] { train(5, 2, mode_of("fast|step"), {}, precision); });
+    return error_of([&] { train_accelerated(5, 2, mode_of("fast|step"), {}, precision); });
   };
   for (const char* base : {"force_fp32", "allow_mix_precision", "cube_fp16in_fp32out"}) {
     CHECK(contains(error(of_mode(base)), std::string("which the training ends in, got ") + base));
   }
   for (const char* base : {"allow_fp32_to_fp16", "must_keep_origin_dtype"})
-    CHECK_NOTHROW(train(5, 2, mode_of("fast|step"), {}, of_mode(base)));
+    CHECK_NOTHROW(train_accelerated(5, 2, mode_of("fast|step"), {}, of_mode(base)));
   const Backend& npu = device("npu").backend();
   CHECK(contains(error_of([&] {
                    fast_precision(mode_of("fast1|step"), {}, npu, npu::options("ascend910").get());

@@ -22,22 +22,21 @@ using keel::Tensor;
 using keel::Value;
 using keel::Values;
 using keel_test::count_op;
-using keel_test::Feeds;
 
 const std::vector<int64_t> kToLast = {0, 2, 3, 1}, kToFirst = {0, 3, 1, 2};
 const Shape kLast{2, 4, 5, 3}, kFirst{2, 3, 4, 5};
 
-Tensor numbers(const Shape& shape) {
+Tensor repeating_numbers(const Shape& shape) {
   Tensor t(keel::f32, shape);
   for (int64_t i = 0; i < t.num_elements(); ++i) t.set(i, static_cast<double>(i % 17) / 8 - 1);
   return t;
 }
 
-const Feeds kFeeds = {{"x", numbers(kLast)},
-                      {"y", numbers(kLast)},
-                      {"full", numbers(kFirst)},
-                      {"channels", numbers({3, 1, 1})},
-                      {"rows", numbers({1, 1, 4, 5})}};
+const keel_test::Feeds kFeeds = {{"x", repeating_numbers(kLast)},
+                                 {"y", repeating_numbers(kLast)},
+                                 {"full", repeating_numbers(kFirst)},
+                                 {"channels", repeating_numbers({3, 1, 1})},
+                                 {"rows", repeating_numbers({1, 1, 4, 5})}};
 
 size_t transposes_of(const Graph& graph) {
   size_t count = count_op(graph, "transpose");
@@ -57,13 +56,13 @@ void check_left(const Graph& g, size_t left) {
                                  keel_test::evaluate(g, kFeeds)));
 }
 
-Value images(Graph& g, const char* name = "x") { return g.input(name, keel::f32, kLast); }
+Value image_input(Graph& g, const char* name = "x") { return g.input(name, keel::f32, kLast); }
 
 }  // namespace
 
 TEST_CASE("a transposition goes where element-wise work is between it and what turns it back") {
   Graph g;
-  const Value first = keel::transpose(images(g), kToFirst);
+  const Value first = keel::transpose(image_input(g), kToFirst);
   const Value channels = g.input("channels", keel::f32, {3, 1, 1});
   const Value work = keel::relu(first * channels + 0.5f);
   g.set_outputs({keel::exp(keel::transpose(work, kToLast))});
@@ -72,8 +71,8 @@ TEST_CASE("a transposition goes where element-wise work is between it and what t
 
 TEST_CASE("operands that are turned alike meet before they are turned") {
   Graph g;
-  const Value first = keel::transpose(images(g), kToFirst);
-  const Value other = keel::tanh(keel::transpose(images(g, "y"), kToFirst));
+  const Value first = keel::transpose(image_input(g), kToFirst);
+  const Value other = keel::tanh(keel::transpose(image_input(g, "y"), kToFirst));
   const Value sum = keel::relu(first + other);
   g.set_outputs({keel::transpose(sum, kToLast), keel::transpose(keel::exp(sum), kToLast)});
   check_left(g, 0);
@@ -81,7 +80,7 @@ TEST_CASE("operands that are turned alike meet before they are turned") {
 
 TEST_CASE("what others read is turned for them") {
   Graph g;
-  const Value first = keel::transpose(images(g), kToFirst);
+  const Value first = keel::transpose(image_input(g), kToFirst);
   const Value work = keel::relu(first);
   g.set_outputs({keel::exp(keel::transpose(work, kToLast)), work});
   check_left(g, 1);
@@ -89,11 +88,11 @@ TEST_CASE("what others read is turned for them") {
 
 TEST_CASE("transpositions stay where nothing turns them back or an operand is not turned") {
   Graph g;
-  const Value first = keel::transpose(images(g), kToFirst);
+  const Value first = keel::transpose(image_input(g), kToFirst);
   g.set_outputs({keel::relu(first), keel::transpose(keel::relu(first), kToFirst)});
   CHECK(keel::cancel_transposes(g) == nullptr);
   Graph other;
-  const Value turned = keel::transpose(images(other), kToFirst);
+  const Value turned = keel::transpose(image_input(other), kToFirst);
   const Value full = other.input("full", keel::f32, kFirst);
   other.set_outputs({keel::transpose(turned + full, kToLast)});
   CHECK(keel::cancel_transposes(other) == nullptr);
@@ -102,12 +101,12 @@ TEST_CASE("transpositions stay where nothing turns them back or an operand is no
 TEST_CASE("operands of several axes are turned by their shape where their order stays") {
   Graph g;
   const Value rows = g.input("rows", keel::f32, {1, 1, 4, 5});
-  g.set_outputs({keel::transpose(keel::transpose(images(g), kToFirst) * rows, kToLast)});
+  g.set_outputs({keel::transpose(keel::transpose(image_input(g), kToFirst) * rows, kToLast)});
   check_left(g, 0);
   Graph swapped;
   const Value x = swapped.input("x", keel::f32, kLast);
   const Value turned = keel::transpose(x, {0, 2, 1, 3});
-  const Value both = swapped.constant(numbers({5, 4, 1}));
+  const Value both = swapped.constant(repeating_numbers({5, 4, 1}));
   swapped.set_outputs({keel::transpose(turned * both, {0, 2, 1, 3})});
   CHECK(keel::cancel_transposes(swapped) == nullptr);
 }
@@ -115,7 +114,7 @@ TEST_CASE("operands of several axes are turned by their shape where their order 
 TEST_CASE("transpositions in bodies go as well") {
   Graph g;
   const Values turns = keel::while_loop(
-      {images(g)}, [](const Values& v) { return keel::less(keel::max(v[0]), 3.0f); },
+      {image_input(g)}, [](const Values& v) { return keel::less(keel::max(v[0]), 3.0f); },
       [](const Values& v) {
         const Value more = keel::transpose(v[0], kToFirst) + 1.0f;
         return Values{keel::transpose(more, kToLast)};

@@ -14,12 +14,12 @@
 
 #include "keel/backends/registry.h"
 #include "keel/core/base/file.h"
-#include "keel/core/base/log.h"
 #include "keel/graph/runtime/checkpoint_files.h"
 #include "keel/graph/runtime/safetensors.h"
 #include "keel/graph/runtime/trainer.h"
 
 #include "runtime_for_tests.h"
+#include "support/logged_warnings.h"
 #include "support/safetensors_bytes.h"
 #include "support/temp_folder.h"
 
@@ -29,11 +29,12 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
+using keel_test::LoggedWarnings;
 using keel_test::names_in;
 using keel_test::TempFolder;
 namespace fs = std::filesystem;
 
-struct Training {
+struct CheckpointedTraining {
   HalvingModel model;
   Session session{model.graph, device("ref")};
   std::shared_ptr<NumberFeeder> feeder = halving_feeder(device("ref"), 1 << 30);
@@ -53,26 +54,9 @@ std::vector<int64_t> steps_in(const std::string& folder) {
 
 using Steps = std::vector<int64_t>;
 
-// The log's warnings while it lives.
-class Warnings {
- public:
-  Warnings() {
-    set_log_sink([this](LogLevel level, const std::string& line) {
-      if (level == LogLevel::kWarn) text_ += line + "\n";
-    });
-  }
-  ~Warnings() { set_log_sink({}); }
-  Warnings(const Warnings&) = delete;
-  Warnings& operator=(const Warnings&) = delete;
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
-
 // What a training of so many steps ends with if nothing happens.
 std::string sha_after(int64_t steps) {
-  Training t;
+  CheckpointedTraining t;
   t.trainer.fit({.steps = steps, .loop_size = 7});
   return t.session.state_sha256();
 }
@@ -82,7 +66,7 @@ std::string sha_after(int64_t steps) {
 TEST_CASE("checkpoints: the newest stay and are called by their steps") {
   const TempFolder folder;
   const std::string at = folder.file("a/b");
-  Training t;
+  CheckpointedTraining t;
   const TrainReport report =
       t.trainer.fit({.steps = 47, .loop_size = 100, .checkpoint = every(10, at)});
   CHECK(steps_in(at) == Steps{30, 40, 47});
@@ -108,7 +92,7 @@ TEST_CASE("checkpoints: the newest stay and are called by their steps") {
 
 TEST_CASE("checkpoints: a file holds all that a training goes on from") {
   const TempFolder folder;
-  Training t;
+  CheckpointedTraining t;
   CheckpointOptions options = every(5, folder.path());
   options.metadata = [&] {
     return std::map<std::string, std::string>{{"run", R"({"lr":0.5})"},
@@ -137,19 +121,19 @@ TEST_CASE("checkpoints: going on from each file ends with the same bits") {
   const TempFolder folder;
   CheckpointOptions options = every(3, folder.path());
   options.keep = 0;
-  Training first;
+  CheckpointedTraining first;
   first.trainer.fit({.steps = 20, .checkpoint = options});
   const std::string whole = sha_after(30);
   for (const CheckpointFile& file : checkpoints_in(folder.path())) {
     CAPTURE(file.step);
-    Training t;
+    CheckpointedTraining t;
     t.trainer.resume(file.path);
     CHECK(t.session.step() == file.step);
     t.trainer.fit({.steps = 30 - file.step});
     CHECK(t.session.state_sha256() == whole);
   }
   // Of a folder it is the newest.
-  Training t;
+  CheckpointedTraining t;
   t.trainer.resume(folder.path());
   CHECK(t.session.step() == 20);
 }
@@ -159,7 +143,7 @@ TEST_CASE("checkpoints: the best stays beside the newest") {
   CheckpointOptions options = every(0, folder.path());
   options.keep = 1;
   options.keep_best = true;
-  Training t;
+  CheckpointedTraining t;
   std::vector<double> values = {1, 5, 4, 6, 2, 3};
   size_t measured = 0;
   ValidationOptions validation{.measure = [&] { return values.at(measured++); },
@@ -176,7 +160,7 @@ TEST_CASE("checkpoints: the best stays beside the newest") {
   measured = 0;
   validation.keep_best = true;
   validation.best_before = ValidationBest{.value = 6, .step = 40, .since = 2};
-  Training later;
+  CheckpointedTraining later;
   later.trainer.resume(folder.path());
   const TrainReport kept =
       later.trainer.fit({.steps = 20, .validation = validation, .checkpoint = options});
@@ -199,7 +183,7 @@ TEST_CASE("checkpoints: a best whose writing failed is tried again as the best w
   options.before_write = [&](int64_t step) {
     if (step == 40 && !std::exchange(failed, true)) throw 1;
   };
-  Training t;
+  CheckpointedTraining t;
   const std::vector<double> values = {1, 5, 4, 6};
   size_t measured = 0;
   const ValidationOptions validation{.measure = [&] { return values.at(measured++); },
@@ -217,7 +201,7 @@ TEST_CASE("checkpoints: by time a launch of any size is cut short and nothing el
   const TempFolder folder;
   CheckpointOptions options{
       .folder = folder.path(), .every_seconds = 1e-9, .keep = 0, .waits_for_writer = true};
-  Training t;
+  CheckpointedTraining t;
   std::vector<int64_t> seen;
   const TrainReport report = t.trainer.fit(
       {.steps = 3000,
@@ -243,7 +227,7 @@ TEST_CASE("checkpoints: one that falls due during a write is put off and the tra
     begun = step;
     while (!free) std::this_thread::yield();
   };
-  Training t;
+  CheckpointedTraining t;
   const TrainReport report =
       t.trainer.fit({.steps = 60,
                      .every_n_steps = {{10,
@@ -270,11 +254,11 @@ TEST_CASE("checkpoints: one that falls due during a write is put off and the tra
 
 TEST_CASE("checkpoints: a folder of another training is refused and the own one is gone on with") {
   const TempFolder folder;
-  Training first;
+  CheckpointedTraining first;
   CheckpointOptions options = every(10, folder.path());
   options.keep = 0;
   first.trainer.fit({.steps = 40, .checkpoint = options});
-  Training stranger;
+  CheckpointedTraining stranger;
   const std::string error =
       error_of([&] { stranger.trainer.fit({.steps = 5, .checkpoint = options}); });
   CHECK_MESSAGE(contains(error, folder.path() + ": holds the checkpoints of another training"),
@@ -283,7 +267,7 @@ TEST_CASE("checkpoints: a folder of another training is refused and the own one 
   CHECK(stranger.session.step() == 0);
 
   // Files behind the one that is resumed go with the first that is written, and not before.
-  Training back;
+  CheckpointedTraining back;
   back.trainer.resume(checkpoint_path(folder.path(), 20));
   back.trainer.fit({.steps = 0, .checkpoint = options});
   CHECK(steps_in(folder.path()) == Steps{10, 20, 30, 40});
@@ -291,7 +275,7 @@ TEST_CASE("checkpoints: a folder of another training is refused and the own one 
   CHECK(steps_in(folder.path()) == Steps{10, 20, 25});
 
   // Two at a time.
-  Training both;
+  CheckpointedTraining both;
   both.trainer.resume(folder.path());
   options.metadata = [&]() -> std::map<std::string, std::string> {
     const std::string second =
@@ -305,7 +289,7 @@ TEST_CASE("checkpoints: a folder of another training is refused and the own one 
 
 TEST_CASE("checkpoints: what a killed save left is cleaned and never resumed") {
   const TempFolder folder;
-  Training first;
+  CheckpointedTraining first;
   first.trainer.fit({.steps = 10, .checkpoint = every(5, folder.path())});
   // No process has the largest number that there can be.
   folder.write(".step-0000000099.safetensors.2147483647.0.keel-tmp", "half a file");
@@ -313,7 +297,7 @@ TEST_CASE("checkpoints: what a killed save left is cleaned and never resumed") {
   folder.write("step-0000000098.safetensors.part", "another's");
   fs::create_directory(folder.file("step-0000000097.safetensors"));
   CHECK(steps_in(folder.path()) == Steps{5, 10});
-  Training t;
+  CheckpointedTraining t;
   t.trainer.resume(folder.path());
   CHECK(t.session.step() == 10);
   t.trainer.fit({.steps = 5, .checkpoint = every(5, folder.path())});
@@ -326,7 +310,7 @@ TEST_CASE("checkpoints: what a killed save left is cleaned and never resumed") {
 
 TEST_CASE("checkpoints: a damaged newest file is an error that names it and the one before") {
   const TempFolder folder;
-  Training first;
+  CheckpointedTraining first;
   first.trainer.fit({.steps = 30, .checkpoint = every(10, folder.path())});
   const std::string newest = checkpoint_path(folder.path(), 30);
   const std::string middle = checkpoint_path(folder.path(), 20);
@@ -336,7 +320,7 @@ TEST_CASE("checkpoints: a damaged newest file is an error that names it and the 
     std::ofstream(path, std::ios::binary) << bytes;
   };
   const auto resumed = [&] {
-    Training t;
+    CheckpointedTraining t;
     const std::string before = t.session.state_sha256();
     const std::string error = error_of([&] { t.trainer.resume(folder.path()); });
     CHECK(t.session.state_sha256() == before);
@@ -365,11 +349,11 @@ TEST_CASE("checkpoints: a damaged newest file is an error that names it and the 
 
 TEST_CASE("checkpoints: every flipped bit of one is an error that names the file") {
   const TempFolder folder;
-  Training first;
+  CheckpointedTraining first;
   first.trainer.fit({.steps = 3, .checkpoint = every(3, folder.path())});
   const std::string path = checkpoint_path(folder.path(), 3);
   const std::string whole = read_file(path, 1 << 20);
-  Training t;
+  CheckpointedTraining t;
   const std::string before = t.session.state_sha256();
   std::string changed = whole;
   size_t accepted = 0;
@@ -399,7 +383,7 @@ TEST_CASE("checkpoints: errors of saving are told and the training goes on with 
   options.on_failure = [&](const Error& error) { errors.emplace_back(error.what()); };
   const std::string blocked = checkpoint_path(folder.path(), 30);
   fs::create_directories(blocked + "/in the way");
-  Training t;
+  CheckpointedTraining t;
   const TrainReport report = t.trainer.fit({.steps = 50, .checkpoint = options});
   CHECK(report.steps == 50);
   CHECK(report.checkpoint.saved == 4);
@@ -413,8 +397,8 @@ TEST_CASE("checkpoints: errors of saving are told and the training goes on with 
 TEST_CASE("checkpoints: without a callback the log warns") {
   const TempFolder folder;
   fs::create_directory(checkpoint_path(folder.path(), 10));
-  const Warnings warnings;
-  Training t;
+  const LoggedWarnings warnings;
+  CheckpointedTraining t;
   CHECK(t.trainer.fit({.steps = 20, .checkpoint = every(10, folder.path())}).steps == 20);
   CHECK_MESSAGE(contains(warnings.text(), "step-0000000010.safetensors: expected a regular file"),
                 warnings.text());
@@ -432,7 +416,7 @@ TEST_CASE("checkpoints: an error of saving stops the training where it is asked 
     options.before_write = [&](int64_t step) {
       if (step > 10) throw std::runtime_error("no room for metrics");
     };
-    Training t;
+    CheckpointedTraining t;
     const std::string error = error_of(
         [&] { t.trainer.fit({.steps = 1 << 20, .loop_size = 1 << 20, .checkpoint = options}); });
     CHECK_MESSAGE(contains(error, "is not written: no room for metrics"), error);
@@ -462,7 +446,7 @@ TEST_CASE("checkpoints: a file that may not grow so far is reported and leaves n
     const rlimit limit{step >= 20 && step <= 40 ? 100 : before.rlim_cur, before.rlim_max};
     setrlimit(RLIMIT_FSIZE, &limit);
   };
-  Training t;
+  CheckpointedTraining t;
   const TrainReport report = t.trainer.fit({.steps = 60, .checkpoint = options});
   REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
   CHECK(report.checkpoint.saved == 3);
@@ -486,7 +470,7 @@ TEST_CASE("checkpoints: a folder that goes away and comes back") {
   options.before_write = [&](int64_t step) {
     if (step == 30) fs::create_directory(at);
   };
-  Training t;
+  CheckpointedTraining t;
   t.trainer.fit({.steps = 10, .checkpoint = options});
   t.trainer.fit({.steps = 30,
                  .every_n_steps = {{10,
@@ -505,7 +489,7 @@ TEST_CASE("checkpoints: states that are no numbers replace no others") {
   CheckpointOptions options = every(10, folder.path());
   options.keep = 1;
   options.on_failure = [&](const Error& error) { errors.emplace_back(error.what()); };
-  Training t;
+  CheckpointedTraining t;
   const auto spoil = [&](int64_t step) {
     if (step == 20) t.session.write(t.model.w, Tensor::of<float>({2}, {1, std::nanf("")}));
   };
@@ -521,7 +505,7 @@ TEST_CASE("checkpoints: states that are no numbers replace no others") {
 
 TEST_CASE("checkpoints: a training that fails or is cancelled is saved where it ends") {
   const TempFolder folder;
-  Training t;
+  CheckpointedTraining t;
   CHECK(contains(error_of([&] {
                    t.trainer.fit({.steps = 100,
                                   .loop_size = 1,
@@ -534,7 +518,7 @@ TEST_CASE("checkpoints: a training that fails or is cancelled is saved where it 
                  "the user's own"));
   CHECK(steps_in(folder.path()) == Steps{10, 17});
   CHECK(t.trainer.failed_report().checkpoint.saved == 2);
-  Training again;
+  CheckpointedTraining again;
   again.trainer.resume(folder.path());
   const TrainReport report = again.trainer.fit({.steps = 100,
                                                 .loop_size = 1,
@@ -546,7 +530,7 @@ TEST_CASE("checkpoints: a training that fails or is cancelled is saved where it 
   CHECK(report.cancelled);
   const int64_t end = again.session.step();
   CHECK(steps_in(folder.path()).back() == end);
-  Training last;
+  CheckpointedTraining last;
   last.trainer.resume(folder.path());
   last.trainer.fit({.steps = 40 - end});
   CHECK(last.session.state_sha256() == sha_after(40));
@@ -554,7 +538,7 @@ TEST_CASE("checkpoints: a training that fails or is cancelled is saved where it 
 
 TEST_CASE("checkpoints: wrong options are refused before anything is done") {
   const TempFolder folder;
-  Training t;
+  CheckpointedTraining t;
   const auto refused = [&](CheckpointOptions options) {
     return error_of([&] { t.trainer.fit({.steps = 3, .checkpoint = std::move(options)}); });
   };
@@ -574,19 +558,19 @@ TEST_CASE("checkpoints: wrong options are refused before anything is done") {
 
 TEST_CASE("checkpoints: another machine's file is resumed with a warning") {
   const TempFolder folder;
-  Training first;
+  CheckpointedTraining first;
   first.trainer.save(folder.file("here"));
   const std::string here = read_file(folder.file("here"), 1 << 20);
   const std::string there =
       keel_test::with_right_checksums(keel_test::replaced(here, "\"ref\"", "\"npu\""));
   folder.write("there", there);
-  Training t;
+  CheckpointedTraining t;
   {
-    const Warnings warnings;
+    const LoggedWarnings warnings;
     t.trainer.resume(folder.file("here"));
     CHECK(warnings.text().empty());
   }
-  const Warnings warnings;
+  const LoggedWarnings warnings;
   t.trainer.resume(folder.file("there"));
   CHECK_MESSAGE(contains(warnings.text(), "was trained on npu"), warnings.text());
   CHECK_MESSAGE(contains(warnings.text(), "this is ref"), warnings.text());

@@ -35,7 +35,7 @@ double over_lower_bound(size_t bytes, size_t lower_bound) {
 }
 
 // A numbered stream of random integers in [low, high].
-struct Numbers {
+struct RandomIntegers {
   uint64_t seed;
   uint64_t count = 0;
   int64_t operator()(int64_t low, int64_t high) {
@@ -47,7 +47,7 @@ struct Numbers {
 // Layers of widths drawn from a few, ReLU between them, plain descent.
 struct Mlp {
   Mlp(int layers, uint64_t seed) {
-    Numbers draw{seed};
+    RandomIntegers draw{seed};
     int64_t width = 48;
     Value y = graph.input("x", f32, {32, width});
     for (int i = 0; i < layers; ++i) {
@@ -131,7 +131,7 @@ TEST_CASE("scale: scratch of deep networks stays close to what lives at once") {
 TEST_CASE("scale: memory plans of a way forth and back stay close to the lower bound") {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     CAPTURE(seed);
-    Numbers draw{seed};
+    RandomIntegers draw{seed};
     const int64_t layers = draw(2, 400);
     const auto bytes = [&] { return static_cast<size_t>(64 * draw(1, 200)); };
     std::vector<LifeSpan> spans;
@@ -148,7 +148,7 @@ TEST_CASE("scale: memory plans of a way forth and back stay close to the lower b
 TEST_CASE("scale: memory plans of random lives stay close to the lower bound") {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     CAPTURE(seed);
-    Numbers draw{seed};
+    RandomIntegers draw{seed};
     const int64_t count = draw(50, 1500);
     std::vector<LifeSpan> spans;
     for (int64_t i = 0; i < count; ++i) {
@@ -162,7 +162,7 @@ TEST_CASE("scale: memory plans of random lives stay close to the lower bound") {
 
 // All pairs of these meet, which is more than a plan by size may look at.
 TEST_CASE("scale: a memory plan of thousands of long lives is valid and close") {
-  Numbers draw{7};
+  RandomIntegers draw{7};
   constexpr int64_t kLayers = 12000;
   std::vector<LifeSpan> spans;
   for (int64_t i = 0; i < kLayers; ++i) {

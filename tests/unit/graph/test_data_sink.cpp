@@ -53,9 +53,9 @@ const LabelledImages& digits() {
 }
 
 // Trains a model of the examples, and keeps what is to be the same.
-struct Training {
-  Training(const std::string& name, const std::string& backend, bool sink, int threads,
-           int64_t batch = 8)
+struct ExampleTraining {
+  ExampleTraining(const std::string& name, const std::string& backend, bool sink, int threads,
+                  int64_t batch = 8)
       : model(keel_examples::find_model(name).build(graph)),
         update(sgd(0.1).minimize(model.loss)),
         session(graph, device(backend), {.seed = 3, .threads = threads, .data_sink = sink}),
@@ -90,7 +90,7 @@ TEST_CASE("data sink: losses and states are the same bits on and off") {
         CAPTURE(name);
         CAPTURE(threads);
         const int64_t steps = backend == "ref" ? 2 : 7;
-        Training on(name, backend, true, threads), off(name, backend, false, threads);
+        ExampleTraining on(name, backend, true, threads), off(name, backend, false, threads);
         const TrainReport sunk = on.fit(steps, 5), driven = off.fit(steps);
         CHECK(off.losses == on.losses);
         CHECK(off.losses.size() == static_cast<size_t>(steps));
@@ -304,15 +304,15 @@ TEST_CASE("data sink: a training goes on from a file of the other kind as if it 
   unsetenv(kLoopSizeVariable);
   const keel_test::TempFolder folder;
   const std::string file = folder.file("states");
-  Training whole("softmax", "npu", true, 1);
+  ExampleTraining whole("softmax", "npu", true, 1);
   whole.fit(40, 9);  // 25 batches an epoch: the second one is begun
   for (const bool first : {false, true}) {
     CAPTURE(first);
-    Training before("softmax", "npu", first, 1);
+    ExampleTraining before("softmax", "npu", first, 1);
     before.fit(27);
     before.trainer.save(file);
     const Cursor place = before.trainer.cursor();
-    Training after("softmax", "npu", !first, 1);
+    ExampleTraining after("softmax", "npu", !first, 1);
     after.trainer.resume(file);
     CHECK(after.trainer.cursor() == place);
     after.losses = before.losses;

@@ -40,7 +40,7 @@ struct Applied {
   }
 };
 
-Applied applied(Graph& g, const char* mode, const std::string& file) {
+Applied applied_overrides(Graph& g, const char* mode, const std::string& file) {
   const PrecisionOption list = PrecisionOption::kMode;
   Applied result;
   result.graph = apply_precision(g,
@@ -67,16 +67,18 @@ void build(Graph& g) {
 TEST_CASE("customize_dtypes: a name wins over its op") {
   Graph g;
   build(g);
-  const Applied by_op = applied(g, "allow_fp32_to_fp16",
-                                "# all products\n\nOpType::matmul::InputDtype:bfloat16,bf16,"
-                                "OutputDtype:bfloat16\n");
+  const Applied by_op =
+      applied_overrides(g, "allow_fp32_to_fp16",
+                        "# all products\n\nOpType::matmul::InputDtype:bfloat16,bf16,"
+                        "OutputDtype:bfloat16\n");
   CHECK(by_op.node("matmul").input(0).dtype() == bf16);
   CHECK(by_op.node("matmul").type().dtype == bf16);
   CHECK(by_op.rule("head/matmul") == "customised dtypes, dtypes.cfg:3");
 
-  const Applied by_name = applied(g, "allow_fp32_to_fp16",
-                                  "OpType::matmul::InputDtype:bf16,bf16,OutputDtype:bf16\n"
-                                  "head/matmul::InputDtype: float32, float32, OutputDtype:float32");
+  const Applied by_name =
+      applied_overrides(g, "allow_fp32_to_fp16",
+                        "OpType::matmul::InputDtype:bf16,bf16,OutputDtype:bf16\n"
+                        "head/matmul::InputDtype: float32, float32, OutputDtype:float32");
   CHECK(by_name.node("matmul").input(0).dtype() == f32);
   CHECK(by_name.rule("head/matmul") == "customised dtypes, dtypes.cfg:2");
   CHECK(by_name.report.unused.size() == 1);
@@ -86,13 +88,13 @@ TEST_CASE("customize_dtypes: a name wins over its op") {
 TEST_CASE("customize_dtypes: products keep f32 sums where the result is f32") {
   Graph g;
   build(g);
-  const Applied wide = applied(g, "allow_fp32_to_bf16",
-                               "head/matmul::InputDtype:float16,float16,OutputDtype:float32");
+  const Applied wide = applied_overrides(
+      g, "allow_fp32_to_bf16", "head/matmul::InputDtype:float16,float16,OutputDtype:float32");
   CHECK(wide.node("matmul").as<MatmulAttributes>().wide);
   CHECK(wide.node("matmul").type().dtype == f32);
   // Another op computes in its operands' dtype, and the result is cast.
-  const Applied cast =
-      applied(g, "allow_fp32_to_bf16", "OpType::exp::InputDtype:float16,OutputDtype:bfloat16");
+  const Applied cast = applied_overrides(g, "allow_fp32_to_bf16",
+                                         "OpType::exp::InputDtype:float16,OutputDtype:bfloat16");
   CHECK(cast.node("exp").type().dtype == f16);
   CHECK(cast.graph->outputs()[0].dtype() == f32);
 }
@@ -101,7 +103,7 @@ TEST_CASE("customize_dtypes: modes that keep the graphs dtypes do not look at th
   Graph g;
   build(g);
   const std::string file = "OpType::matmul::InputDtype:f16,f16,OutputDtype:f16";
-  const Applied kept = applied(g, "must_keep_origin_dtype", file);
+  const Applied kept = applied_overrides(g, "must_keep_origin_dtype", file);
   CHECK(kept.node("matmul").input(0).dtype() == f32);
   REQUIRE(kept.report.unused.size() == 1);
   CHECK(kept.report.unused[0] == "customised dtypes are not looked at by must_keep_origin_dtype");
@@ -111,7 +113,7 @@ TEST_CASE("customize_dtypes: a rule that names nothing is reported") {
   Graph g;
   build(g);
   const Applied none =
-      applied(g, "allow_fp32_to_fp16", "tail/matmul::InputDtype:f16,f16,OutputDtype:f16");
+      applied_overrides(g, "allow_fp32_to_fp16", "tail/matmul::InputDtype:f16,f16,OutputDtype:f16");
   REQUIRE(none.report.unused.size() == 1);
   CHECK(none.report.unused[0] == "dtypes.cfg:1: no node is called 'tail/matmul'");
 }
@@ -127,7 +129,7 @@ TEST_CASE("customize_dtypes: a rule for a node that keeps its dtypes is not call
   const Value n = named(sum(g.input("n", i32, {3})), "n_sum");
   g.set_outputs({y, n});
   const auto unused = [&](const std::string& rule) {
-    const Applied kept = applied(g, "allow_fp32_to_fp16", rule);
+    const Applied kept = applied_overrides(g, "allow_fp32_to_fp16", rule);
     REQUIRE(kept.report.unused.size() == 1);
     return kept.report.unused[0];
   };
@@ -146,7 +148,7 @@ TEST_CASE("customize_dtypes: rules that do not fit their node are errors with it
   Graph g;
   build(g);
   const auto error = [&](const std::string& file) {
-    return error_of([&] { applied(g, "allow_fp32_to_fp16", file); });
+    return error_of([&] { applied_overrides(g, "allow_fp32_to_fp16", file); });
   };
   const std::string count = error("OpType::matmul::InputDtype:f16,OutputDtype:f16");
   CHECK(contains(

@@ -21,7 +21,7 @@ using keel_test::contains;
 using keel_test::error_of;
 using keel_test::TempFolder;
 
-std::string refused(const std::string& steps) {
+std::string steps_refusal(const std::string& steps) {
   return error_of([&] { parse_dump_step(steps, "--dump-step"); });
 }
 
@@ -66,13 +66,14 @@ TEST_CASE("dump options: steps are single ones and ranges with both ends") {
 
 TEST_CASE("dump options: at most 100 sets of steps ranges that grow and nothing else") {
   CHECK(parse_dump_step(sets(100), "--dump-step").ranges.size() == 100);
-  CHECK(
-      contains(refused(sets(101)), "--dump-step: expected at most 100 steps and ranges, got 101"));
+  CHECK(contains(steps_refusal(sets(101)),
+                 "--dump-step: expected at most 100 steps and ranges, got 101"));
   for (const char* text : {"20-10", "10-10", "1|20-10"})
-    CHECK_MESSAGE(contains(refused(text), "--dump-step: expected ranges whose first step"), text);
+    CHECK_MESSAGE(contains(steps_refusal(text), "--dump-step: expected ranges whose first step"),
+                  text);
   for (const char* text : {"a", "", "5|", "|5", "5||6", "-5", "5-", "1-2-3", "5 ", " 5", "5|a",
                            "0x5", "1.5", "5,6", "99999999999999999999"})
-    CHECK_MESSAGE(contains(refused(text), "--dump-step: expected an integer"), text);
+    CHECK_MESSAGE(contains(steps_refusal(text), "--dump-step: expected an integer"), text);
 }
 
 TEST_CASE("dump options: modes data layers and debug modes by their names") {

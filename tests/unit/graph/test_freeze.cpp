@@ -6,7 +6,6 @@
 #include <doctest/doctest.h>
 
 #include "keel/backends/registry.h"
-#include "keel/core/base/random.h"
 #include "keel/graph/graph.h"
 #include "keel/ops/exchange/onnx/export.h"
 #include "keel/ops/exchange/onnx/import.h"
@@ -15,6 +14,7 @@
 #include "keel/ops/queue.h"
 
 #include "support/count_of.h"
+#include "support/drawn_tensor.h"
 #include "support/error_of.h"
 #include "support/temp_folder.h"
 
@@ -24,14 +24,9 @@ namespace keel {
 namespace {
 
 using keel_test::contains;
+using keel_test::drawn;
 using keel_test::error_of;
 using Weights = std::map<std::string, Tensor>;
-
-Tensor drawn(const Shape& shape, uint64_t key) {
-  Tensor t(f32, shape);
-  for (int64_t i = 0; i < t.num_elements(); ++i) t.set(i, normal(key, static_cast<uint64_t>(i)));
-  return t;
-}
 
 // A model whose layer between the two dense ones is a batch norm and a dropout, or nothing.
 struct Net {

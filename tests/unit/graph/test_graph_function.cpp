@@ -22,7 +22,7 @@ using namespace keel::testing;
 constexpr int64_t kItems = 41;
 constexpr int64_t kPixels = 9;
 
-Dataset images(int64_t bad_label_at = -1) {
+Dataset labelled_images(int64_t bad_label_at = -1) {
   Tensor pixels(u8, {kItems, kPixels});
   Tensor labels(i32, {kItems});
   for (int64_t i = 0; i < kItems; ++i) {
@@ -75,20 +75,20 @@ void check_same(const Dataset& a, const Dataset& b) {
 TEST_CASE("graph function: in map it gives the bits of the C++ function whatever the threads") {
   for (const char* backend : {"ref", "cpu"}) {
     CAPTURE(backend);
-    const auto function = graph_function(images().spec(), device(backend), normalised);
-    CHECK(function->output() == normalised_spec(images().spec()));
+    const auto function = graph_function(labelled_images().spec(), device(backend), normalised);
+    CHECK(function->output() == normalised_spec(labelled_images().spec()));
     for (const int threads : {1, 2, 4}) {
       CAPTURE(threads);
       const MapOptions options{.name = "normalise", .threads = threads};
-      check_same(images().shuffle(3).map(function, options).batch(7).repeat(2),
-                 images()
+      check_same(labelled_images().shuffle(3).map(function, options).batch(7).repeat(2),
+                 labelled_images()
                      .shuffle(3)
-                     .map(normalised_spec(images().spec()), normalise, options)
+                     .map(normalised_spec(labelled_images().spec()), normalise, options)
                      .batch(7)
                      .repeat(2));
     }
     // On batches.
-    const Dataset batches = images().shuffle(3).batch(7);
+    const Dataset batches = labelled_images().shuffle(3).batch(7);
     check_same(batches.map(graph_function(batches.spec(), device(backend), normalised)),
                batches.map(normalised_spec(batches.spec()), normalise));
   }
@@ -101,8 +101,8 @@ TEST_CASE("graph function: one of a graph that is there reads only what it needs
   graph.state("w", zeros({3}));  // nothing that the results need
   const Value bright = max(cast(image, f32));
   const auto function = graph_function(graph, {image, label}, {{"bright", bright}}, device("cpu"));
-  CHECK(function->input() == images().spec());
-  DatasetIterator iterator(images().map(function).batch(5));
+  CHECK(function->input() == labelled_images().spec());
+  DatasetIterator iterator(labelled_images().map(function).batch(5));
   const auto element = iterator.next();
   REQUIRE(element);
   REQUIRE(element->size() == 1);
@@ -122,7 +122,7 @@ TEST_CASE("graph function: states and random numbers are refused when it is buil
   Graph model;
   const Value scale = model.state("scale", zeros({kPixels}));
   const int line = __LINE__ - 1;
-  const ElementSpec items = images().spec();
+  const ElementSpec items = labelled_images().spec();
   const auto refusal = [&](const std::function<NamedValues(const Values&)>& build) {
     return error_of([&] { graph_function(items, device("cpu"), build); });
   };
@@ -158,11 +158,12 @@ TEST_CASE("graph function: states and random numbers are refused when it is buil
 }
 
 TEST_CASE("graph function: what goes wrong in it names the item and the line of the map") {
-  const auto function = graph_function(images().spec(), device("cpu"), [](const Values& in) {
-    const Value table = in[0].graph().constant(Tensor::of<float>({4}, {1, 2, 3, 4}));
-    return NamedValues{{"weight", gather(table, in[1])}};
-  });
-  const Dataset mapped = images(17).map(function, {.name = "weigh", .threads = 2});
+  const auto function =
+      graph_function(labelled_images().spec(), device("cpu"), [](const Values& in) {
+        const Value table = in[0].graph().constant(Tensor::of<float>({4}, {1, 2, 3, 4}));
+        return NamedValues{{"weight", gather(table, in[1])}};
+      });
+  const Dataset mapped = labelled_images(17).map(function, {.name = "weigh", .threads = 2});
   const int line = __LINE__ - 1;
   for (const Dataset& dataset : {mapped, mapped.batch(10)}) {
     DatasetIterator iterator(dataset);
@@ -176,7 +177,7 @@ TEST_CASE("graph function: what goes wrong in it names the item and the line of 
     CHECK(contains(text, "test_graph_function.cpp:" + std::to_string(line)));
   }
   // The function works on after it.
-  DatasetIterator rest(images().map(function).skip(18));
+  DatasetIterator rest(labelled_images().map(function).skip(18));
   CHECK(rest.next());
 }
 
@@ -197,8 +198,9 @@ TEST_CASE("graph function: wrong descriptions are refused") {
                  }),
                  "twice"));
   // Items of other types than the function's.
-  CHECK(contains(error_of([&] { images().map(graph_function(known, device("cpu"), same)); }),
-                 "one that takes"));
+  CHECK(
+      contains(error_of([&] { labelled_images().map(graph_function(known, device("cpu"), same)); }),
+               "one that takes"));
 }
 
 TEST_SUITE_END();

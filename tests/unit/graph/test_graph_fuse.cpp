@@ -30,15 +30,10 @@ using keel::Tensor;
 using keel::Value;
 using keel::Values;
 using keel_test::count_op;
-using keel_test::only_clusters;
+using keel_test::fused_clusters;
 using keel_test::reports;
 
 Support nothing(const Node&) { return {.supported = false, .reason = "too wide"}; }
-
-// As a backend does that fuses nothing to products and reductions.
-std::unique_ptr<Graph> fused(const Graph& g, FuseReport* report = nullptr) {
-  return keel_test::fused(g, only_clusters(), report);
-}
 
 const Node& fused_node(const Graph& g) { return keel_test::only_node(g, "fused"); }
 
@@ -49,7 +44,7 @@ TEST_CASE("fuse makes one node of a chain") {
   const Value x = g.input("x", keel::f32, {4, 8});
   const Value b = g.input("b", keel::f32, {8});
   g.set_outputs({keel::tanh((x + b) * 0.5f)});
-  const auto result = fused(g);
+  const auto result = fused_clusters(g);
   const Node& node = fused_node(*result);
   CHECK(result->size() == 3);  // the scalar moved into the body
   REQUIRE(node.inputs().size() == 2);
@@ -63,7 +58,7 @@ TEST_CASE("fuse leaves single nodes as they are") {
   Graph g;
   const Value x = g.input("x", keel::f32, {4, 4});
   g.set_outputs({keel::sum(keel::exp(x)), keel::matmul(keel::neg(x), x)});
-  const auto result = fused(g);
+  const auto result = fused_clusters(g);
   CHECK(count_op(*result, "fused") == 0);
   CHECK(result->size() == g.size());
 }
@@ -74,7 +69,7 @@ TEST_CASE("fuse keeps a constant that is not only read by clusters") {
   const Value c = g.constant(Tensor::scalar(2.0f));
   const Value table = g.constant(Tensor::of<float>(Shape{4}, {1, 2, 3, 4}));
   g.set_outputs({keel::exp(x * c) + table, c});
-  const auto result = fused(g);
+  const auto result = fused_clusters(g);
   CHECK(count_op(*result, "constant") == 2);
   CHECK(fused_node(*result).inputs().size() == 2);
 }
@@ -88,7 +83,7 @@ TEST_CASE("fuse gives what is read outside as outputs") {
   const Value c = b - w;
   g.set_outputs({a, keel::sum(b)});
   g.add_update(w, c);
-  const auto result = fused(g);
+  const auto result = fused_clusters(g);
   const Node& node = fused_node(*result);
   CHECK(node.types().size() == 3);
   CHECK(result->updates()[0].next.node().op_name() == "fused");
@@ -104,7 +99,7 @@ TEST_CASE("fuse does not close a cycle") {
   const Value b = a + product;
   g.set_outputs({b * 2});
   FuseReport report;
-  const auto result = fused(g, &report);
+  const auto result = fused_clusters(g, &report);
   CHECK(count_op(*result, "exp") == 1);
   CHECK(count_op(*result, "fused") == 1);
   CHECK(reports(report, "%1 (exp) -> %3 (add): %2 (matmul) reads it too, and first"));
@@ -115,7 +110,7 @@ TEST_CASE("fuse merges users on one level through what they share") {
   const Value x = g.input("x", keel::f32, {4});
   const Value shared = keel::exp(x);
   g.set_outputs({keel::neg(shared), keel::abs(shared)});
-  const auto result = fused(g);
+  const auto result = fused_clusters(g);
   const Node& node = fused_node(*result);
   CHECK(node.bodies()[0]->nodes().size() == 4);
   CHECK(node.types().size() == 2);
@@ -129,7 +124,7 @@ TEST_CASE("fuse lets a cluster's value be read later outside") {
   const Value product = keel::matmul(act, x);
   // As in a backward pass: the forward cluster's inner value is read behind the product.
   g.set_outputs({keel::select(keel::greater(pre, 0), product, 0)});
-  const auto result = fused(g);
+  const auto result = fused_clusters(g);
   CHECK(count_op(*result, "fused") == 2);
   CHECK(count_op(*result, "add") == 0);
   CHECK(count_op(*result, "maximum") == 0);
@@ -141,7 +136,7 @@ TEST_CASE("fuse keeps different iteration shapes apart") {
   const Value row = g.input("row", keel::f32, {8});
   g.set_outputs({x * keel::exp(keel::neg(row))});
   FuseReport report;
-  const auto result = fused(g, &report);
+  const auto result = fused_clusters(g, &report);
   CHECK(fused_node(*result).type().shape == Shape{8});
   CHECK(count_op(*result, "mul") == 1);
   CHECK(reports(report, "the shapes [8] and [4, 8] differ"));
@@ -153,7 +148,7 @@ TEST_CASE("fuse keeps to its limits") {
   for (int i = 0; i < 80; ++i) x = keel::tanh(x);
   g.set_outputs({x});
   FuseReport report;
-  const auto chain = fused(g, &report);
+  const auto chain = fused_clusters(g, &report);
   CHECK(count_op(*chain, "fused") == 3);
   CHECK(report.lines.size() == 2);
   CHECK(reports(report, "more than 32 instructions"));
@@ -166,7 +161,7 @@ TEST_CASE("fuse keeps to its limits") {
   for (int i = 0; i < 30; ++i) total = total + wide.input("v" + std::to_string(i), keel::f32, {4});
   wide.set_outputs({total});
   FuseReport wide_report;
-  const auto result = fused(wide, &wide_report);
+  const auto result = fused_clusters(wide, &wide_report);
   CHECK(count_op(*result, "fused") >= 3);
   CHECK(reports(wide_report, "more than 16 inputs and outputs"));
   for (const Node& node : result->nodes()) {
@@ -190,8 +185,8 @@ TEST_CASE("fuse does not fuse what it has fused") {
   Graph g;
   const Value x = g.input("x", keel::f32, {4});
   g.set_outputs({keel::exp(keel::neg(x))});
-  const auto once = fused(g);
-  const auto twice = fused(*once);
+  const auto once = fused_clusters(g);
+  const auto twice = fused_clusters(*once);
   CHECK(twice->size() == once->size());
   CHECK(fused_node(*twice).bodies()[0]->size() == 3);
 }
@@ -201,11 +196,11 @@ TEST_CASE("fuse leaves unknown shapes alone") {
   const Value x = g.input("x", keel::f32, {-1});
   g.set_outputs({keel::exp(keel::neg(x))});
   FuseReport report;
-  CHECK(count_op(*fused(g, &report), "fused") == 0);
+  CHECK(count_op(*fused_clusters(g, &report), "fused") == 0);
   Graph slices;
   const Value wide = keel::exp(slices.input("wide", keel::f32, {-1, 9}));
   slices.set_outputs({keel::tanh(keel::slice(wide, {0, 0}, {keel::kToEnd, 3}))});
-  CHECK(count_op(*fused(slices), "fused") == 0);
+  CHECK(count_op(*fused_clusters(slices), "fused") == 0);
 }
 
 TEST_CASE("fuse works inside bodies") {
@@ -216,7 +211,7 @@ TEST_CASE("fuse works inside bodies") {
       [](const Values& v) { return keel::less(keel::sum(keel::transpose(v[0] * v[0] + 1)), 1000); },
       [](const Values& v) { return Values{keel::abs(v[0] * 2) + 1}; }));
   FuseReport report;
-  const auto result = fused(g, &report);
+  const auto result = fused_clusters(g, &report);
   const Node& loop = result->outputs()[0].node();
   CHECK(count_op(*loop.bodies()[0], "fused") == 1);
   CHECK(count_op(*loop.bodies()[1], "fused") == 1);
@@ -239,12 +234,12 @@ TEST_CASE("fuse is deterministic") {
     return text;
   };
   const auto random = keel_test::random_graph(11, 200);
-  CHECK(shape_of(*fused(*random.graph)) == shape_of(*fused(*random.graph)));
+  CHECK(shape_of(*fused_clusters(*random.graph)) == shape_of(*fused_clusters(*random.graph)));
 }
 
 TEST_CASE("fuse handles a graph of ten thousand nodes") {
   const auto random = keel_test::random_graph(3, 10000);
-  const auto result = fused(*random.graph);
+  const auto result = fused_clusters(*random.graph);
   CHECK(count_op(*result, "fused") > 0);
 
   Graph star;  // one value with very many users
@@ -252,7 +247,7 @@ TEST_CASE("fuse handles a graph of ten thousand nodes") {
   Values outputs;
   for (int i = 0; i < 10000; ++i) outputs.push_back(keel::neg(x));
   star.set_outputs(outputs);
-  CHECK(fused(star)->size() == star.size());
+  CHECK(fused_clusters(star)->size() == star.size());
 }
 
 TEST_CASE("fuse keeps one body for nodes that compute the same and asks about it once") {
@@ -305,7 +300,7 @@ TEST_CASE(
     outputs.push_back(layer(x, y));
   }
   g.set_outputs(outputs);
-  const auto result = fused(g);
+  const auto result = fused_clusters(g);
   const auto body_of = [&](size_t output) {
     return result->outputs()[output].node().bodies().at(0).get();
   };
@@ -328,10 +323,10 @@ TEST_CASE("clusters honour other limits") {
 TEST_CASE("fuse changes no bit of random graphs") {
   CHECK(rc::check("fuse", [](uint64_t seed) {
     const auto random = keel_test::random_graph(seed, 80);
-    const auto result = fused(*random.graph);
+    const auto result = fused_clusters(*random.graph);
     RC_ASSERT(keel_test::all_bit_equal(keel_test::evaluate(*random.graph, random.feeds),
                                        keel_test::evaluate(*result, random.feeds)));
-    const auto all = fused(*keel::cse(*keel::fold(*random.graph)));
+    const auto all = fused_clusters(*keel::cse(*keel::fold(*random.graph)));
     RC_ASSERT(keel_test::all_bit_equal(keel_test::evaluate(*random.graph, random.feeds),
                                        keel_test::evaluate(*all, random.feeds)));
   }));

@@ -24,6 +24,7 @@ using keel::Node;
 using keel::Shape;
 using keel::Value;
 using keel::Values;
+using keel_test::fused_products;
 
 // Two layers without a bias, whose gradients are written down by hand.
 struct Layers {
@@ -58,10 +59,6 @@ uint32_t place_of(const Graph& graph, const Shape& shape) {
   throw std::runtime_error("no such product");
 }
 
-std::unique_ptr<Graph> fused(const Graph& g) {
-  return keel_test::fused(g, keel_test::with_anchors(keel::kProduct));
-}
-
 }  // namespace
 
 TEST_CASE("fuse order: an update comes behind the last reader of its state") {
@@ -69,7 +66,7 @@ TEST_CASE("fuse order: an update comes behind the last reader of its state") {
   const Value steps = layers.g.state("steps", {.type = {keel::i64, Shape{}}});
   layers.update(cast(steps, keel::f32) * 0.1f);
   layers.g.set_outputs({layers.at_input});
-  const auto graph = fused(layers.g);
+  const auto graph = fused_products(layers.g);
   CHECK(keel_test::count_anchors(*graph, keel::kProduct) == 3);
   // The weight that the hidden gradient is made of is written next, before the input's gradient.
   CHECK(place_of(*graph, {6, 7}) > place_of(*graph, {4, 6}));
@@ -83,7 +80,7 @@ TEST_CASE("fuse order: a view of a state reads it") {
   const Value reads = matmul(layers.g.input("y", keel::f32, {2, 3}), turned);
   layers.update(layers.g.input("rate", keel::f32, {}));
   layers.g.set_outputs({reads});
-  const auto graph = fused(layers.g);
+  const auto graph = fused_products(layers.g);
   CHECK(place_of(*graph, {6, 7}) > place_of(*graph, {2, 14}));
 }
 
@@ -95,7 +92,7 @@ TEST_CASE("fuse order: products that are no updates come where they are used") {
   Value total = sum(tanh(products[0] * 2.0f));
   for (int i = 1; i < 5; ++i) total = total + sum(tanh(products[static_cast<size_t>(i)] * 2.0f));
   g.set_outputs({total});
-  const auto graph = fused(g);
+  const auto graph = fused_products(g);
   // Between two products lies what takes the first one's result.
   uint32_t before = 0;
   size_t apart = 0;
@@ -124,7 +121,7 @@ TEST_CASE("fuse order: a loop's variable has its readers before its next value")
       },
       {.trip_count = 3});
   g.set_outputs({out[0], out[1]});
-  const auto graph = fused(g);
+  const auto graph = fused_products(g);
   const Graph& body = *keel_test::only_node(*graph, "while_loop").bodies()[1];
   // The gradient is the product that reads z alone.
   uint32_t gradient = 0, reader = 0;
@@ -142,7 +139,7 @@ TEST_CASE("fuse order: an update waits for what may still end the step") {
   const Value rows = layers.g.input("rows", keel::i32, {3});
   layers.g.set_outputs({gather(layers.at_input, rows)});
   layers.update(layers.g.input("rate", keel::f32, {}));
-  const auto graph = fused(layers.g);
+  const auto graph = fused_products(layers.g);
   const uint32_t gathers = keel_test::only_node(*graph, "gather").id();
   CHECK(place_of(*graph, {6, 7}) > gathers);
   CHECK(place_of(*graph, {5, 6}) > gathers);
@@ -152,7 +149,7 @@ TEST_CASE("fuse order: an update waits for what its rate is made of") {
   Layers layers;
   layers.update(sum(square(layers.of_first)) + 1.0f);  // as behind a norm of gradients
   layers.g.set_outputs({layers.at_input});
-  const auto graph = fused(layers.g);
+  const auto graph = fused_products(layers.g);
   CHECK(place_of(*graph, {6, 7}) > place_of(*graph, {4, 5}));
 }
 

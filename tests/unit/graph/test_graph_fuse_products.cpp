@@ -23,13 +23,13 @@ using keel::Graph;
 using keel::Node;
 using keel::Shape;
 using keel::Support;
-using keel::SupportsFunction;
 using keel::Tensor;
 using keel::Value;
 using keel_test::all_bit_equal;
 using keel_test::count_op;
 using keel_test::evaluate;
 using keel_test::everything;
+using keel_test::fused_products;
 using keel_test::reports;
 
 // As a backend that loads bytes, and no other dtype, through ops.
@@ -43,16 +43,11 @@ Support only_byte_loads(const Node& node) {
   return {true, ""};
 }
 
-std::unique_ptr<Graph> fused(const Graph& g, const SupportsFunction& supports = everything,
-                             FuseReport* report = nullptr) {
-  return keel_test::fused(g, keel_test::with_anchors(keel::kProduct, supports), report);
-}
-
 const Node& only_product(const Graph& g) { return keel_test::only_anchored(g, keel::kProduct); }
 size_t count_products(const Graph& g) { return keel_test::count_anchors(g, keel::kProduct); }
 bool is_fused_product(const Node& node) { return keel_test::anchor_of(node) != nullptr; }
 
-Tensor ramp(const Shape& shape, double first, double step) {
+Tensor straight_ramp(const Shape& shape, double first, double step) {
   Tensor t(keel::f32, shape);
   float* data = t.data<float>().data();
   for (int64_t i = 0; i < shape.num_elements(); ++i) {
@@ -69,14 +64,15 @@ TEST_CASE("fuse products: bias and activation follow the product") {
   const Value w = g.input("w", keel::f32, {5, 4});
   const Value b = g.input("b", keel::f32, {4});
   g.set_outputs({keel::tanh(keel::matmul(x, w) + b)});
-  const auto result = fused(g);
+  const auto result = fused_products(g);
   const Node& node = only_product(*result);
   CHECK(result->size() == 4);
   CHECK(node.inputs().size() == 3);
   CHECK(count_op(*node.bodies()[0], "tanh") == 1);
   CHECK(result->outputs()[0] == node.output());
-  const keel_test::Feeds feeds{
-      {"x", ramp({3, 5}, -1, 0.1)}, {"w", ramp({5, 4}, 1, -0.07)}, {"b", ramp({4}, 0, 0.5)}};
+  const keel_test::Feeds feeds{{"x", straight_ramp({3, 5}, -1, 0.1)},
+                               {"w", straight_ramp({5, 4}, 1, -0.07)},
+                               {"b", straight_ramp({4}, 0, 0.5)}};
   CHECK(all_bit_equal(evaluate(g, feeds), evaluate(*result, feeds)));
 }
 
@@ -86,7 +82,7 @@ TEST_CASE("fuse products: an update follows the product that makes its gradient"
   const Value d = g.input("d", keel::f32, {3, 4});
   const Value w = g.state("w", {.type = {keel::f32, Shape{5, 4}}});
   g.add_update(w, w - keel::matmul(x, d, {.transpose_a = true}) * 0.5f);
-  const auto result = fused(g);
+  const auto result = fused_products(g);
   const Node& node = only_product(*result);
   CHECK(result->updates()[0].next == node.output());
   CHECK(node.input(2).node().op_name() == "state");
@@ -99,7 +95,7 @@ TEST_CASE("fuse products: bytes are scaled as all products load them") {
   const Value d = g.input("d", keel::f32, {3, 4});
   const Value scaled = keel::cast(x, keel::f32) / 255.0f;
   g.set_outputs({keel::matmul(scaled, w), keel::matmul(scaled, d, {.transpose_a = true})});
-  const auto result = fused(g, only_byte_loads);
+  const auto result = fused_products(g, only_byte_loads);
   CHECK(count_products(*result) == 2);
   CHECK(count_op(*result, "fused") == 2);
   CHECK(count_op(*result, "cast") == 0);
@@ -107,7 +103,7 @@ TEST_CASE("fuse products: bytes are scaled as all products load them") {
   for (int i = 0; i < 15; ++i)
     bytes.data<uint8_t>()[static_cast<size_t>(i)] = static_cast<uint8_t>(17 * i);
   const keel_test::Feeds feeds{
-      {"x", bytes}, {"w", ramp({5, 4}, 1, -0.07)}, {"d", ramp({3, 4}, 0, 0.5)}};
+      {"x", bytes}, {"w", straight_ramp({5, 4}, 1, -0.07)}, {"d", straight_ramp({3, 4}, 0, 0.5)}};
   CHECK(all_bit_equal(evaluate(g, feeds), evaluate(*result, feeds)));
 }
 
@@ -117,7 +113,7 @@ TEST_CASE("fuse products: a load that something else reads stays a task of its o
   const Value w = g.input("w", keel::f32, {5, 4});
   const Value scaled = keel::cast(x, keel::f32) / 255.0f;
   g.set_outputs({keel::matmul(scaled, w), keel::sum(scaled)});
-  const auto result = fused(g, only_byte_loads);
+  const auto result = fused_products(g, only_byte_loads);
   CHECK(count_products(*result) == 0);
   CHECK(count_op(*result, "fused") == 1);
 }
@@ -130,15 +126,15 @@ TEST_CASE("fuse products: rows that only loads read are gathered as they are loa
   const Value d = g.input("d", keel::f32, {3, 4});
   const Value scaled = keel::cast(keel::gather(table, rows), keel::f32) / 255.0f;
   g.set_outputs({keel::matmul(scaled, w), keel::matmul(scaled, d, {.transpose_a = true})});
-  const auto result = fused(g, only_byte_loads);
+  const auto result = fused_products(g, only_byte_loads);
   CHECK(count_products(*result) == 2);
   CHECK(count_op(*result, "gather") == 0);
   Tensor bytes(keel::u8, {9, 5});
   for (int64_t i = 0; i < 45; ++i) bytes.set(i, static_cast<double>(5 * i));
   const keel_test::Feeds feeds{{"table", bytes},
                                {"rows", Tensor::of<int32_t>({3}, {8, 0, 8})},
-                               {"w", ramp({5, 4}, 1, -0.07)},
-                               {"d", ramp({3, 4}, 0, 0.5)}};
+                               {"w", straight_ramp({5, 4}, 1, -0.07)},
+                               {"d", straight_ramp({3, 4}, 0, 0.5)}};
   CHECK(all_bit_equal(evaluate(g, feeds), evaluate(*result, feeds)));
 
   // What else reads the rows needs them in memory; the loads then read them there.
@@ -147,7 +143,7 @@ TEST_CASE("fuse products: rows that only loads read are gathered as they are loa
   const Value taken = keel::gather(images, h.input("rows", keel::i32, {3}));
   const Value weights = h.input("w", keel::f32, {5, 4});
   h.set_outputs({keel::matmul(keel::cast(taken, keel::f32) / 255.0f, weights), taken});
-  const auto apart = fused(h, only_byte_loads);
+  const auto apart = fused_products(h, only_byte_loads);
   CHECK(count_op(*apart, "gather") == 1);
   CHECK(count_products(*apart) == 1);
 }
@@ -164,7 +160,7 @@ TEST_CASE("fuse products: all products that read a load take it or none") {
   };
   g.set_outputs({keel::matmul(scaled, w), keel::matmul(w, scaled)});
   FuseReport report;
-  const auto result = fused(g, left_only, &report);
+  const auto result = fused_products(g, left_only, &report);
   CHECK(count_products(*result) == 0);
   CHECK(reports(report, "the backend declines: left operands only"));
 }
@@ -183,7 +179,7 @@ TEST_CASE("fuse products: where a load is given up the products beside it are as
   // The first would load both, if the second did not need `a` in memory.
   g.set_outputs({keel::matmul(a, b), keel::matmul(w, a)});
   FuseReport report;
-  CHECK(count_products(*fused(g, not_right_alone, &report)) == 0);
+  CHECK(count_products(*fused_products(g, not_right_alone, &report)) == 0);
   CHECK(report.lines.size() == 2);
 }
 
@@ -197,7 +193,7 @@ TEST_CASE("fuse products: a load that is refused leaves that of the other operan
   };
   g.set_outputs({keel::matmul(a, b)});
   FuseReport report;
-  const auto result = fused(g, not_left, &report);
+  const auto result = fused_products(g, not_left, &report);
   REQUIRE(count_products(*result) == 1);
   CHECK(only_product(*result).input(0).dtype() == keel::f32);
   CHECK(only_product(*result).input(1).dtype() == keel::u8);
@@ -221,7 +217,7 @@ TEST_CASE("fuse products: what is declined is told in the order of the graph") {
       return {false, "no rows"};
     };
     FuseReport report;
-    fused(g, no_rows, &report);
+    fused_products(g, no_rows, &report);
     std::erase_if(report.lines, [](const std::string& line) {
       return !keel_test::contains(line, "the backend declines");
     });
@@ -242,7 +238,7 @@ TEST_CASE("fuse products: what else reads a product keeps it apart and says so")
   const Value product = keel::matmul(x, x);
   g.set_outputs({keel::exp(product), keel::sum(product)});
   FuseReport report;
-  const auto result = fused(g, everything, &report);
+  const auto result = fused_products(g, everything, &report);
   CHECK(count_products(*result) == 0);
   CHECK(reports(report, "reads it, too"));
 
@@ -251,7 +247,7 @@ TEST_CASE("fuse products: what else reads a product keeps it apart and says so")
   const Value square = keel::matmul(y, y);
   fetched.set_outputs({keel::exp(square), square});
   FuseReport why;
-  CHECK(count_products(*fused(fetched, everything, &why)) == 0);
+  CHECK(count_products(*fused_products(fetched, everything, &why)) == 0);
   CHECK(reports(why, "a result of the step"));
 }
 
@@ -261,11 +257,12 @@ TEST_CASE("fuse products: a cluster goes with one of its products") {
   const Value y = g.input("y", keel::f32, {4, 4});
   g.set_outputs({keel::tanh(keel::matmul(x, y) + keel::matmul(y, x))});
   FuseReport report;
-  const auto result = fused(g, everything, &report);
+  const auto result = fused_products(g, everything, &report);
   CHECK(count_products(*result) == 1);
   CHECK(count_op(*result, "matmul") == 1);
   CHECK(reports(report, "another product is computed with it"));
-  const keel_test::Feeds feeds{{"x", ramp({4, 4}, -1, 0.1)}, {"y", ramp({4, 4}, 1, -0.07)}};
+  const keel_test::Feeds feeds{{"x", straight_ramp({4, 4}, -1, 0.1)},
+                               {"y", straight_ramp({4, 4}, 1, -0.07)}};
   CHECK(all_bit_equal(evaluate(g, feeds), evaluate(*result, feeds)));
 }
 
@@ -274,9 +271,9 @@ TEST_CASE("fuse products: what reads a product twice is its epilogue still") {
   const Value x = g.input("x", keel::f32, {4, 4});
   const Value product = keel::matmul(x, x);
   g.set_outputs({product * product});
-  const auto result = fused(g);
+  const auto result = fused_products(g);
   CHECK(only_product(*result).inputs().size() == 1);
-  const keel_test::Feeds feeds{{"x", ramp({4, 4}, -1, 0.1)}};
+  const keel_test::Feeds feeds{{"x", straight_ramp({4, 4}, -1, 0.1)}};
   CHECK(all_bit_equal(evaluate(g, feeds), evaluate(*result, feeds)));
 }
 
@@ -288,7 +285,7 @@ TEST_CASE("fuse products: a backend that declines keeps its tasks") {
     return is_fused_product(node) ? Support{false, "too wide"} : Support{true, ""};
   };
   FuseReport report;
-  const auto result = fused(g, declines, &report);
+  const auto result = fused_products(g, declines, &report);
   CHECK(count_products(*result) == 0);
   CHECK(count_op(*result, "matmul") == 1);
   CHECK(reports(report, "the backend declines: too wide"));
@@ -297,10 +294,10 @@ TEST_CASE("fuse products: a backend that declines keeps its tasks") {
 namespace {
 
 // Logits of a product, and what their loss reads.
-struct Classifier {
+struct ProductClassifier {
   Graph g;
   Value x, w, b, labels, logits;
-  Classifier() {
+  ProductClassifier() {
     x = g.input("x", keel::f32, {3, 5});
     w = g.input("w", keel::f32, {5, 4});
     b = g.input("b", keel::f32, {4});
@@ -312,9 +309,9 @@ struct Classifier {
     return keel::softmax_cross_entropy_grad(logits, labels, upstream);
   }
   keel_test::Feeds feeds() const {
-    return {{"x", ramp({3, 5}, -1, 0.1)},
-            {"w", ramp({5, 4}, 1, -0.07)},
-            {"b", ramp({4}, 0, 0.5)},
+    return {{"x", straight_ramp({3, 5}, -1, 0.1)},
+            {"w", straight_ramp({5, 4}, 1, -0.07)},
+            {"b", straight_ramp({4}, 0, 0.5)},
             {"labels", Tensor::of<int32_t>({3}, {1, 3, 0})}};
   }
 };
@@ -326,14 +323,14 @@ size_t count_in_body(const Graph& g, const std::string& op) {
 }  // namespace
 
 TEST_CASE("fuse products: a loss of rows and its gradient follow the product") {
-  Classifier c;
+  ProductClassifier c;
   const Value loss = c.loss();
   const Value mean = keel::sum(loss) * (1.0f / 3.0f);
   // What the gradient reads is younger than the loss, and does not follow from it.
   const Value upstream = keel::exp(c.b.graph().input("u", keel::f32, {3}));
   c.g.set_outputs({mean, c.gradient(upstream)});
   FuseReport report;
-  const auto result = fused(c.g, everything, &report);
+  const auto result = fused_products(c.g, everything, &report);
   CHECK(count_in_body(*result, "softmax_cross_entropy") == 1);
   CHECK(count_in_body(*result, "softmax_cross_entropy_grad") == 1);
   CHECK(count_in_body(*result, "add") == 1);
@@ -342,16 +339,16 @@ TEST_CASE("fuse products: a loss of rows and its gradient follow the product") {
   CHECK(node.input(4).node().op_name() == "exp");
   CHECK_FALSE(reports(report, "(add) -> "));
   keel_test::Feeds feeds = c.feeds();
-  feeds["u"] = ramp({3}, -1, 0.5);
+  feeds["u"] = straight_ramp({3}, -1, 0.5);
   CHECK(all_bit_equal(evaluate(c.g, feeds), evaluate(*result, feeds)));
 }
 
 TEST_CASE("fuse products: a gradient that follows from the loss stays behind it") {
-  Classifier c;
+  ProductClassifier c;
   const Value loss = c.loss();
   c.g.set_outputs({c.gradient(loss * loss)});
   FuseReport report;
-  const auto result = fused(c.g, everything, &report);
+  const auto result = fused_products(c.g, everything, &report);
   CHECK(count_in_body(*result, "softmax_cross_entropy") == 1);
   CHECK(count_op(*result, "softmax_cross_entropy_grad") == 1);
   CHECK(only_product(*result).types().size() == 2);  // the loss, and the logits for the gradient
@@ -360,24 +357,24 @@ TEST_CASE("fuse products: a gradient that follows from the loss stays behind it"
 }
 
 TEST_CASE("fuse products: two products whose rows need each other do not both take them") {
-  Classifier c;
+  ProductClassifier c;
   const Value v = c.g.input("v", keel::f32, {5, 4});
   const Value other = keel::matmul(c.x, v);
   const Value loss = c.loss(), other_loss = keel::softmax_cross_entropy(other, c.labels);
   c.g.set_outputs(
       {c.gradient(other_loss), keel::softmax_cross_entropy_grad(other, c.labels, loss)});
-  const auto result = fused(c.g);
+  const auto result = fused_products(c.g);
   CHECK(count_products(*result) == 2);
   CHECK(count_op(*result, "softmax_cross_entropy_grad") == 1);
   keel_test::Feeds feeds = c.feeds();
-  feeds["v"] = ramp({5, 4}, -2, 0.2);
+  feeds["v"] = straight_ramp({5, 4}, -2, 0.2);
   CHECK(all_bit_equal(evaluate(c.g, feeds), evaluate(*result, feeds)));
 }
 
 TEST_CASE("fuse products: rows leave as well where something else reads them") {
-  Classifier c;
+  ProductClassifier c;
   c.g.set_outputs({c.loss(), keel::argmax(c.logits, 1)});
-  const auto result = fused(c.g);
+  const auto result = fused_products(c.g);
   CHECK(only_product(*result).types().size() == 2);
   CHECK(all_bit_equal(evaluate(c.g, c.feeds()), evaluate(*result, c.feeds())));
 
@@ -386,15 +383,15 @@ TEST_CASE("fuse products: rows leave as well where something else reads them") {
   const Value x = g.input("x", keel::f32, {4, 4});
   const Value product = keel::matmul(x, x);
   g.set_outputs({keel::softmax(product), keel::log_softmax(product), keel::exp(product)});
-  const auto direct = fused(g);
+  const auto direct = fused_products(g);
   CHECK(only_product(*direct).types().size() == 3);
   CHECK(count_op(*direct, "exp") == 1);
-  const keel_test::Feeds feeds{{"x", ramp({4, 4}, -1, 0.1)}};
+  const keel_test::Feeds feeds{{"x", straight_ramp({4, 4}, -1, 0.1)}};
   CHECK(all_bit_equal(evaluate(g, feeds), evaluate(*direct, feeds)));
 }
 
 TEST_CASE("fuse products: a backend that declines rows keeps the epilogue") {
-  Classifier c;
+  ProductClassifier c;
   c.g.set_outputs({c.loss()});
   const auto no_rows = [](const Node& node) -> Support {
     const bool rows =
@@ -402,7 +399,7 @@ TEST_CASE("fuse products: a backend that declines rows keeps the epilogue") {
     return rows ? Support{false, "no rows"} : Support{true, ""};
   };
   FuseReport report;
-  const auto result = fused(c.g, no_rows, &report);
+  const auto result = fused_products(c.g, no_rows, &report);
   CHECK(count_in_body(*result, "add") == 1);
   CHECK(count_op(*result, "softmax_cross_entropy") == 1);
   CHECK(reports(report, "the backend declines: no rows"));
@@ -414,19 +411,19 @@ TEST_CASE("fuse products: rows that no product makes are told") {
   const Value x = g.input("x", keel::f32, {4, 4});
   g.set_outputs({keel::softmax(x + x)});
   FuseReport report;
-  fused(g, everything, &report);
+  fused_products(g, everything, &report);
   CHECK(reports(report, "no product makes these rows"));
 }
 
 TEST_CASE("fuse products: what rows need is not looked for without end") {
-  Classifier c;
+  ProductClassifier c;
   Value upstream = c.b.graph().input("u", keel::f32, {3});
   for (int i = 0; i < 200; ++i) {  // views keep these apart
     upstream = keel::reshape(keel::tanh(keel::reshape(upstream, {3, 1})), {3});
   }
   c.g.set_outputs({c.loss(), c.gradient(upstream)});
   FuseReport report;
-  const auto result = fused(c.g, everything, &report);
+  const auto result = fused_products(c.g, everything, &report);
   CHECK(count_op(*result, "softmax_cross_entropy_grad") == 1);
   CHECK(reports(report, "what else it reads may follow from these rows"));
 }
@@ -437,7 +434,7 @@ TEST_CASE("fuse products: what reads a loss of rows and is not fused is told") {
   const Value labels = g.input("labels", keel::i32, {8});
   g.set_outputs({keel::softmax_cross_entropy(x * 2.0f, labels) * 3.0f});
   FuseReport report;
-  fused(g, everything, &report);
+  fused_products(g, everything, &report);
   CHECK(reports(report, "(softmax_cross_entropy) -> "));
   CHECK(reports(report, "(softmax_cross_entropy): no product makes these rows"));
 }

@@ -29,13 +29,8 @@ using keel::Support;
 using keel::Value;
 using keel::Values;
 using keel_test::count_op;
-using keel_test::only_clusters;
+using keel_test::fused_clusters;
 using keel_test::reports;
-
-// As a backend does that fuses nothing to products and reductions.
-std::unique_ptr<Graph> fused(const Graph& g, FuseReport* report = nullptr) {
-  return keel_test::fused(g, only_clusters(), report);
-}
 
 Value columns(const Value& x, int64_t begin, int64_t end) {
   return keel::slice(x, {0, begin}, {keel::kToEnd, end}, {}, {"model.cpp", 1});
@@ -65,7 +60,7 @@ TEST_CASE("fuse puts slices of rows to the one unit that reads them") {
     return keel::mul(keel::tanh(left, site), right, site);
   };
   g.set_outputs({gate(0), gate(3)});
-  const auto result = fused(g);
+  const auto result = fused_clusters(g);
   CHECK(count_op(*result, "slice") == 0);
   REQUIRE(count_op(*result, "fused") == 2);
   for (const Value& v : result->outputs()) {
@@ -84,7 +79,7 @@ TEST_CASE("fuse leaves slices that others read or that a backend declines") {
   const Value leaves = columns(x, 0, 3), shared = columns(x, 3, 6), alone = columns(x, 6, 9);
   g.set_outputs({leaves, keel::exp(leaves), keel::tanh(shared), keel::matmul(shared, w),
                  keel::exp(keel::tanh(alone))});
-  CHECK(count_op(*fused(g), "slice") == 2);
+  CHECK(count_op(*fused_clusters(g), "slice") == 2);
   const auto without_slices = with_at_most("slice", 0, "slices");
   FuseReport report;
   const auto result = keel_test::fused(g, without_slices, &report);
@@ -106,7 +101,7 @@ TEST_CASE("fuse leaves slices of states of loop variables and of other shapes") 
   g.set_outputs({keel::tanh(keel::exp(columns(state, 0, 3))),
                  keel::tanh(keel::exp(columns(x, 3, 6))), keel::exp(y * columns(computed, 0, 1)),
                  loop[0], loop[1]});
-  const auto result = fused(g);
+  const auto result = fused_clusters(g);
   CHECK(count_op(*result, "slice") == 3);
   CHECK(count_op(*keel_test::only_node(*result, "while_loop").bodies()[1], "slice") == 1);
 }
@@ -119,7 +114,7 @@ TEST_CASE("fuse lets the unit that makes rows join them") {
   const Value all = keel::concat({a, b, c}, 1), twice = keel::concat({c, keel::abs(c), c}, 1);
   g.set_outputs({keel::matmul(all, w), keel::matmul(twice, w), keel::sum(b, {0})});
   FuseReport report;
-  const auto result = fused(g, &report);
+  const auto result = fused_clusters(g, &report);
   CHECK(count_op(*result, "concat") == 0);
   const Node& node = keel_test::only_node(*result, "fused");
   REQUIRE(node.types().size() == 3);
@@ -138,7 +133,7 @@ TEST_CASE("fuse joins rows whose parts it reads where they lie") {
   const Value x = keel::exp(g.input("x", keel::f32, {4, 6}));
   const Value left = columns(x, 0, 3), right = columns(x, 3, 6), scale = keel::tanh(left);
   g.set_outputs({keel::concat({scale * right, scale - left}, 1)});
-  const auto result = fused(g);
+  const auto result = fused_clusters(g);
   CHECK(count_op(*result, "concat") == 0);
   CHECK(count_op(*result, "slice") == 0);
   const Node& node = result->outputs()[0].node();
@@ -154,13 +149,13 @@ TEST_CASE("fuse leaves joins of what several units make and along other axes") {
   g.set_outputs({keel::concat({y, other}, 1), keel::concat({y, x}, 1), keel::concat({y, y}, 0),
                  keel::concat({row, row * 2.0f, keel::sum(y, {0})}, 0),
                  keel::concat({y * row, keel::transpose(keel::transpose(y))}, 1)});
-  const auto result = fused(g);
+  const auto result = fused_clusters(g);
   CHECK(count_op(*result, "concat") == 5);
   const auto declines = with_at_most("concat", 0, "joins");
   Graph alone;
   const Value z = keel::exp(alone.input("x", keel::f32, {4, 3}));
   alone.set_outputs({keel::concat({z, keel::tanh(z)}, 1)});
-  CHECK(count_op(*fused(alone), "concat") == 0);
+  CHECK(count_op(*fused_clusters(alone), "concat") == 0);
   FuseReport report;
   CHECK(count_op(*keel_test::fused(alone, declines, &report), "concat") == 1);
   CHECK(reports(report, "the backend declines: joins"));
@@ -173,7 +168,7 @@ TEST_CASE("fuse says of each edge of rows that are moved why it is one") {
   const Value joined = keel::concat({x, keel::tanh(x)}, 1);
   g.set_outputs({keel::exp(joined)});
   FuseReport taken, declined;
-  CHECK(count_op(*fused(g, &taken), "concat") == 0);
+  CHECK(count_op(*fused_clusters(g, &taken), "concat") == 0);
   CHECK(reports(taken, "concat is not element-wise"));
   CHECK_FALSE(reports(taken, "declines"));
   CHECK(count_op(*keel_test::fused(g, declines, &declined), "concat") == 1);

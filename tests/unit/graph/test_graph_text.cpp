@@ -12,6 +12,7 @@
 #include "keel/graph/ir/verify.h"
 #include "keel/ops/ops.h"
 
+#include "support/error_of.h"
 #include "support/random_graph.h"
 
 TEST_SUITE_BEGIN("graph");
@@ -25,18 +26,15 @@ using keel::print_graph;
 using keel::Shape;
 using keel::Tensor;
 using keel::Value;
+using keel_test::contains;
 
-std::string error_of(const std::string& text) {
+std::string parse_error(const std::string& text) {
   try {
     parse_graph(text);
   } catch (const Error& error) {
     return error.what();
   }
   return "no error";
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // Same nodes, types, attributes, bodies, sites and results, compared without the printer.
@@ -104,7 +102,7 @@ TEST_CASE("a graph prints as readable SSA") {
         "  attached (%3: %1 <- %2)\n"
         "}\n");
   CHECK(round_trips(g));
-  CHECK_FALSE(has(print_graph(g, {.sites = false}), "@"));
+  CHECK_FALSE(contains(print_graph(g, {.sites = false}), "@"));
 }
 
 TEST_CASE("constants of every dtype keep their bits") {
@@ -159,8 +157,8 @@ TEST_CASE("control flow round trips with its bodies") {
       {.max_trips = 9});
   g.set_outputs(looped);
   const std::string text = print_graph(g);
-  CHECK(has(text, "max_trips=9"));
-  CHECK(has(text, "\n    graph {\n"));
+  CHECK(contains(text, "max_trips=9"));
+  CHECK(contains(text, "\n    graph {\n"));
   CHECK(round_trips(g));
 }
 
@@ -169,7 +167,7 @@ TEST_CASE("an order of inputs that differs from their nodes is kept") {
   const Value a = g.input("a", keel::f32, {});
   const Value b = g.input("b", keel::f32, {2});
   g.order_inputs({b, a});
-  CHECK(has(print_graph(g), "inputs (%1, %0)"));
+  CHECK(contains(print_graph(g), "inputs (%1, %0)"));
   CHECK(round_trips(g));
   CHECK_THROWS_AS(g.order_inputs({a, a}), Error);
   CHECK_THROWS_AS(g.order_inputs({a}), Error);
@@ -179,9 +177,9 @@ TEST_CASE("a constant printed in part does not parse") {
   Graph g;
   g.constant(Tensor(keel::f32, Shape{100}));
   const std::string text = print_graph(g, {.max_tensor_elements = 3});
-  CHECK(has(text, "f32[100](0, 0, 0, ...)"));
-  CHECK(has(error_of(text), "without a limit"));
-  CHECK(has(error_of(print_graph(g, {.max_tensor_elements = 0})), "graph text: 2:"));
+  CHECK(contains(text, "f32[100](0, 0, 0, ...)"));
+  CHECK(contains(parse_error(text), "without a limit"));
+  CHECK(contains(parse_error(print_graph(g, {.max_tensor_elements = 0})), "graph text: 2:"));
 }
 
 TEST_CASE("samples of every op round trip") {
@@ -218,80 +216,87 @@ TEST_CASE("random graphs round trip") {
 }
 
 TEST_CASE("errors in graph text name line and column") {
-  CHECK(has(error_of(""), "graph text: 1:1: expected 'graph', got the end of the text"));
-  CHECK(has(error_of("graph {\n  %0 = nonsense() : f32[]\n}"), "graph text: 2:8"));
-  CHECK(has(error_of(kTwoLines + "  %1 = ad(%0, %0) : f32[?, 2]\n}"), "did you mean 'add'"));
-  CHECK(has(error_of(kTwoLines + "  %1 = add(%0, %7) : f32[?, 2]\n}"), "graph text: 3:16"));
-  CHECK(has(error_of(kTwoLines + "  %1 = add(%0, %0.1) : f32[?, 2]\n}"), "graph text: 3:16"));
-  CHECK(has(error_of(kTwoLines + "  %0 = neg(%0) : f32[?, 2]\n}"), "3:3: expected a new node"));
-  CHECK(has(error_of(kTwoLines + "  %1.1 = neg(%0) : f32[?, 2]\n}"), "expected a new node"));
-  CHECK(has(error_of(kTwoLines + "  %1 = neg(%0) : f32[2, 2]\n}"), "expected f32[?, 2]"));
-  CHECK(has(error_of(kTwoLines + "  %1 = neg(%0) : f32[?, 2], f32[]\n}"), "types"));
-  CHECK(has(error_of(kTwoLines + "  %1 = neg(%0, %0) : f32[?, 2]\n}"), "number of inputs"));
-  CHECK(has(error_of(kTwoLines + "  %1 = neg(%0) {a=1} : f32[?, 2]\n}"), "no attributes"));
-  CHECK(has(error_of(kTwoLines + "  %1 = neg(%0) : f33[?, 2]\n}"), "graph text: 3:18"));
-  CHECK(has(error_of(kTwoLines + "  outputs (%0"), "expected ')', got the end of the text"));
-  CHECK(has(error_of(kTwoLines + "}}"), "expected the end of the text, got '}'"));
-  CHECK(has(error_of(kTwoLines + "  outputs (%0)\n  inputs (%0)\n}"), "in this order"));
-  CHECK(has(error_of(kTwoLines + "  inputs (%0, %0)\n}"), "each of its 1 inputs once"));
-  CHECK(has(error_of(kTwoLines + "  %1 = neg(%0) : f32[?, 2] @ \"a\":0\n}"), "a line number"));
-  CHECK(has(error_of(kTwoLines + "  %1 = neg(%0) [ graph { } ] : f32[?, 2]\n}"), "bodies"));
+  CHECK(contains(parse_error(""), "graph text: 1:1: expected 'graph', got the end of the text"));
+  CHECK(contains(parse_error("graph {\n  %0 = nonsense() : f32[]\n}"), "graph text: 2:8"));
+  CHECK(
+      contains(parse_error(kTwoLines + "  %1 = ad(%0, %0) : f32[?, 2]\n}"), "did you mean 'add'"));
+  CHECK(contains(parse_error(kTwoLines + "  %1 = add(%0, %7) : f32[?, 2]\n}"), "graph text: 3:16"));
+  CHECK(
+      contains(parse_error(kTwoLines + "  %1 = add(%0, %0.1) : f32[?, 2]\n}"), "graph text: 3:16"));
+  CHECK(contains(parse_error(kTwoLines + "  %0 = neg(%0) : f32[?, 2]\n}"),
+                 "3:3: expected a new node"));
+  CHECK(
+      contains(parse_error(kTwoLines + "  %1.1 = neg(%0) : f32[?, 2]\n}"), "expected a new node"));
+  CHECK(contains(parse_error(kTwoLines + "  %1 = neg(%0) : f32[2, 2]\n}"), "expected f32[?, 2]"));
+  CHECK(contains(parse_error(kTwoLines + "  %1 = neg(%0) : f32[?, 2], f32[]\n}"), "types"));
+  CHECK(contains(parse_error(kTwoLines + "  %1 = neg(%0, %0) : f32[?, 2]\n}"), "number of inputs"));
+  CHECK(contains(parse_error(kTwoLines + "  %1 = neg(%0) {a=1} : f32[?, 2]\n}"), "no attributes"));
+  CHECK(contains(parse_error(kTwoLines + "  %1 = neg(%0) : f33[?, 2]\n}"), "graph text: 3:18"));
+  CHECK(
+      contains(parse_error(kTwoLines + "  outputs (%0"), "expected ')', got the end of the text"));
+  CHECK(contains(parse_error(kTwoLines + "}}"), "expected the end of the text, got '}'"));
+  CHECK(contains(parse_error(kTwoLines + "  outputs (%0)\n  inputs (%0)\n}"), "in this order"));
+  CHECK(contains(parse_error(kTwoLines + "  inputs (%0, %0)\n}"), "each of its 1 inputs once"));
+  CHECK(contains(parse_error(kTwoLines + "  %1 = neg(%0) : f32[?, 2] @ \"a\":0\n}"),
+                 "a line number"));
+  CHECK(contains(parse_error(kTwoLines + "  %1 = neg(%0) [ graph { } ] : f32[?, 2]\n}"), "bodies"));
 }
 
 TEST_CASE("outputs in graph text that are none are errors of the text") {
-  const std::string error = error_of(
+  const std::string error = parse_error(
       "graph {\n  %0 = input() {name = \"x\", type = [f32[2]]} : f32[2]\n  %1 = token() : "
       "token[]\n  outputs(%1) }");
   CAPTURE(error);
-  CHECK(has(error, "graph text: 4:3: "));
-  CHECK(has(error, "output 0: expected a value with elements, got a token"));
-  CHECK(!has(error, ".cpp"));
+  CHECK(contains(error, "graph text: 4:3: "));
+  CHECK(contains(error, "output 0: expected a value with elements, got a token"));
+  CHECK(!contains(error, ".cpp"));
 }
 
 TEST_CASE("wrong attributes in graph text are errors") {
   const auto input = [](const std::string& attributes) {
-    return error_of("graph {\n  %0 = input() {" + attributes + "} : f32[]\n}");
+    return parse_error("graph {\n  %0 = input() {" + attributes + "} : f32[]\n}");
   };
   CHECK(input("name=\"x\", type=[f32[]]") == "no error");
-  CHECK(has(input("name=\"x\", name=\"x\", type=[f32[]]"), "each attribute once"));
-  CHECK(has(input("name=\"x\", typ=[f32[]]"), "one of name type"));
-  CHECK(has(input("name=x, type=[f32[]]"), "a string in quotes"));
-  CHECK(has(input("name=\"x"), "a closing quote"));
-  CHECK(has(input("name=\"\\q\""), "after the backslash"));
-  CHECK(has(input("name=\"x\", type=[f32[-2]]"), "a dimension of at least 0"));
-  CHECK(has(input("name=\"x\", type=[f32[1,1,1,1,1,1,1,1,1]]"), "at most 8 dimensions"));
-  CHECK(has(input("name=\"x\", type=[f32[99999999999999999999]]"), "a dimension or ?"));
-  CHECK(has(input("name=\"x\", type=[]"), "one type"));
-  CHECK(has(input("type=[f32[]]"), "a name"));
+  CHECK(contains(input("name=\"x\", name=\"x\", type=[f32[]]"), "each attribute once"));
+  CHECK(contains(input("name=\"x\", typ=[f32[]]"), "one of name type"));
+  CHECK(contains(input("name=x, type=[f32[]]"), "a string in quotes"));
+  CHECK(contains(input("name=\"x"), "a closing quote"));
+  CHECK(contains(input("name=\"\\q\""), "after the backslash"));
+  CHECK(contains(input("name=\"x\", type=[f32[-2]]"), "a dimension of at least 0"));
+  CHECK(contains(input("name=\"x\", type=[f32[1,1,1,1,1,1,1,1,1]]"), "at most 8 dimensions"));
+  CHECK(contains(input("name=\"x\", type=[f32[99999999999999999999]]"), "a dimension or ?"));
+  CHECK(contains(input("name=\"x\", type=[]"), "one type"));
+  CHECK(contains(input("type=[f32[]]"), "a name"));
   const auto constant = [](const std::string& value) {
-    return error_of("graph {\n  %0 = constant() {value=" + value + "} : i32[2]\n}");
+    return parse_error("graph {\n  %0 = constant() {value=" + value + "} : i32[2]\n}");
   };
   CHECK(constant("i32[2](1, 2)") == "no error");
-  CHECK(has(constant("i32[2](1)"), "expected ','"));
-  CHECK(has(constant("i32[2](1, 2, 3)"), "expected ')'"));
-  CHECK(has(constant("i32[2](1, 2.5)"), "an integer that fits"));
-  CHECK(has(constant("i32[2](1, 3000000000)"), "an integer that fits"));
-  CHECK(has(constant("u8[2](1, 256)"), "from 0 to 255"));
-  CHECK(has(constant("bool[1](1)"), "true or false"));
-  CHECK(has(constant("f32[1](1e99)"), "a number"));
-  CHECK(has(constant("f32[1](nan(0x1ffffffff))"), "the bits of a NaN"));
-  CHECK(has(constant("f32[?](1)"), "known dimensions"));
-  CHECK(has(constant("token[](1)"), "graph text: 2"));
-  CHECK(has(constant("none"), "an empty Tensor"));
+  CHECK(contains(constant("i32[2](1)"), "expected ','"));
+  CHECK(contains(constant("i32[2](1, 2, 3)"), "expected ')'"));
+  CHECK(contains(constant("i32[2](1, 2.5)"), "an integer that fits"));
+  CHECK(contains(constant("i32[2](1, 3000000000)"), "an integer that fits"));
+  CHECK(contains(constant("u8[2](1, 256)"), "from 0 to 255"));
+  CHECK(contains(constant("bool[1](1)"), "true or false"));
+  CHECK(contains(constant("f32[1](1e99)"), "a number"));
+  CHECK(contains(constant("f32[1](nan(0x1ffffffff))"), "the bits of a NaN"));
+  CHECK(contains(constant("f32[?](1)"), "known dimensions"));
+  CHECK(contains(constant("token[](1)"), "graph text: 2"));
+  CHECK(contains(constant("none"), "an empty Tensor"));
 }
 
 TEST_CASE("hostile sizes in graph text allocate nothing") {
   const auto constant = [](const std::string& shape) {
-    return error_of("graph {\n  %0 = constant() {value=f64" + shape + "(1)} : f64" + shape + "\n}");
+    return parse_error("graph {\n  %0 = constant() {value=f64" + shape + "(1)} : f64" + shape +
+                       "\n}");
   };
-  CHECK(has(constant("[4000000000000]"), "the text can hold"));
-  CHECK(has(constant("[4000000000, 4000000000, 4000000000]"), "does not fit in 64 bits"));
+  CHECK(contains(constant("[4000000000000]"), "the text can hold"));
+  CHECK(contains(constant("[4000000000, 4000000000, 4000000000]"), "does not fit in 64 bits"));
 }
 
 TEST_CASE("deep nesting in graph text is an error") {
   std::string text;
   for (int i = 0; i < 100000; ++i) text += "graph { %0 = sunk_loop() [ ";
-  CHECK(has(error_of(text), "nested at most 72 deep"));
+  CHECK(contains(parse_error(text), "nested at most 72 deep"));
 }
 
 TEST_CASE("updates in graph text are checked") {
@@ -299,20 +304,20 @@ TEST_CASE("updates in graph text are checked") {
       "graph {\n"
       "  %0 = state() {name=\"w\", type=[f32[2]]} : f32[2]\n"
       "  %1 = constant() {value=f32[](1)} : f32[]\n";
-  CHECK(error_of(states + "updates (%0 <- %0) }") == "no error");
-  CHECK(has(error_of(states + "updates (%0 <- %1) }"), "expected f32[2], got f32[]"));
-  CHECK(has(error_of(states + "updates (%1 <- %1) }"), "expected a state"));
-  CHECK(has(error_of(states + "updates (%0 <- %0, %0 <- %0) }"), "one next value"));
-  CHECK(has(error_of(states + "  %2 = state() {name=\"w\", type=[f32[2]]} : f32[2] }"),
-            "a name that no other state has"));
-  CHECK(has(error_of(kTwoLines + "%1 = input() {name=\"x\", type=[f32[]]} : f32[] }"),
-            "a name that no other input has"));
+  CHECK(parse_error(states + "updates (%0 <- %0) }") == "no error");
+  CHECK(contains(parse_error(states + "updates (%0 <- %1) }"), "expected f32[2], got f32[]"));
+  CHECK(contains(parse_error(states + "updates (%1 <- %1) }"), "expected a state"));
+  CHECK(contains(parse_error(states + "updates (%0 <- %0, %0 <- %0) }"), "one next value"));
+  CHECK(contains(parse_error(states + "  %2 = state() {name=\"w\", type=[f32[2]]} : f32[2] }"),
+                 "a name that no other state has"));
+  CHECK(contains(parse_error(kTwoLines + "%1 = input() {name=\"x\", type=[f32[]]} : f32[] }"),
+                 "a name that no other input has"));
 }
 
 TEST_CASE("no cut or changed byte of a graph text crashes the parser") {
   const std::string text = print_graph(*keel_test::random_graph(7, 30).graph);
   for (size_t cut = 0; cut < text.size() - 2; ++cut) {
-    CHECK(error_of(text.substr(0, cut)) != "no error");
+    CHECK(parse_error(text.substr(0, cut)) != "no error");
   }
   CHECK(rc::check("changed bytes", [&](uint64_t seed) {
     keel::SampleSource source(seed, keel::f32, 1);
@@ -321,7 +326,7 @@ TEST_CASE("no cut or changed byte of a graph text crashes the parser") {
       const auto at = static_cast<size_t>(source.integer(0, static_cast<int64_t>(text.size()) - 1));
       changed[at] = static_cast<char>(source.integer(0, 255));
     }
-    error_of(changed);
+    parse_error(changed);
   }));
 }
 
@@ -332,11 +337,11 @@ TEST_CASE("DOT has a box for each node and a cluster for each body") {
       {x}, [](const keel::Values& v) { return keel::less(keel::sum(v[0]), 10); },
       [](const keel::Values& v) { return keel::Values{v[0] + 1}; }));
   const std::string dot = keel::to_dot(g);
-  CHECK(has(dot, "digraph keel {"));
-  CHECK(has(dot, "n0 [label=\"%0 input a \\\"name\\\" f32[4]\""));
-  CHECK(has(dot, "subgraph cluster_"));
-  CHECK(has(dot, "while_loop body 1"));
-  CHECK(has(dot, "[style=dashed]"));
+  CHECK(contains(dot, "digraph keel {"));
+  CHECK(contains(dot, "n0 [label=\"%0 input a \\\"name\\\" f32[4]\""));
+  CHECK(contains(dot, "subgraph cluster_"));
+  CHECK(contains(dot, "while_loop body 1"));
+  CHECK(contains(dot, "[style=dashed]"));
   CHECK(std::count(dot.begin(), dot.end(), '{') == std::count(dot.begin(), dot.end(), '}'));
 }
 
@@ -347,7 +352,7 @@ TEST_CASE("text: escapes line ends and what a printed text left out") {
   g.set_outputs({keel::conv2d(x, w, {.padding = "same"}) * 2.5f});
   const std::string text = print_graph(g);
   const std::string name = "\"same\"";
-  REQUIRE(has(text, name));
+  REQUIRE(contains(text, name));
   const auto with = [&](const std::string& quoted) {
     std::string changed = text;
     return changed.replace(changed.find(name), name.size(), quoted);
@@ -355,10 +360,10 @@ TEST_CASE("text: escapes line ends and what a printed text left out") {
   CHECK(same_graph(*parse_graph(with("\"s\\x61me\"")), g));
   CHECK(same_graph(*parse_graph(with("\"sa\\x6de\"")), g));
   for (const char* wrong : {"\"s\\xG1me\"", "\"s\\xg1me\"", "\"s\\x6", "\"s\\", "\"s\\q\""})
-    CHECK_MESSAGE(has(error_of(with(wrong)), "after the backslash"), wrong);
+    CHECK_MESSAGE(contains(parse_error(with(wrong)), "after the backslash"), wrong);
   const std::string cut = text.substr(0, text.find(name));
-  CHECK(has(error_of(cut + "\"s\\"), "after the backslash"));
-  CHECK(has(error_of(cut + "\"s\\x6"), "after the backslash"));
+  CHECK(contains(parse_error(cut + "\"s\\"), "after the backslash"));
+  CHECK(contains(parse_error(cut + "\"s\\x6"), "after the backslash"));
 
   std::string lines = text;
   for (size_t at = 0; (at = lines.find('\n', at)) != std::string::npos; at += 2)
@@ -372,8 +377,8 @@ TEST_CASE("text: escapes line ends and what a printed text left out") {
     return changed.replace(at, 3, digits);
   };
   CHECK(same_graph(*parse_graph(number("25e-1")), g));
-  CHECK(has(error_of(number("2-5")), "expected ')', got '-5'"));
-  CHECK(has(error_of(number("...")), "all elements of the constant"));
+  CHECK(contains(parse_error(number("2-5")), "expected ')', got '-5'"));
+  CHECK(contains(parse_error(number("...")), "all elements of the constant"));
 }
 
 TEST_SUITE_END();

@@ -7,6 +7,8 @@
 #include "keel/ops/elementwise.h"
 #include "keel/ops/reduce.h"
 
+#include "support/error_of.h"
+
 namespace keel {
 
 // Builds graphs that Graph::add would refuse.
@@ -53,19 +55,16 @@ using keel::Shape;
 using keel::Tensor;
 using keel::Value;
 using keel::Values;
+using keel_test::contains;
 using Access = keel::GraphTestAccess;
 
-std::string error_of(const Graph& graph) {
+std::string verify_error(const Graph& graph) {
   try {
     keel::verify(graph);
   } catch (const Error& error) {
     return error.what();
   }
   return "no error";
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // x, w, and sum = x + w at model.cpp:3.
@@ -94,87 +93,87 @@ TEST_CASE("verify accepts what the builder makes") {
   small.g.set_outputs({small.sum});
   small.g.add_update(small.w, small.sum);
   small.g.attach_update(small.sum, small.w, small.x);
-  CHECK(error_of(small.g) == "no error");
+  CHECK(verify_error(small.g) == "no error");
   Looped looped;
-  CHECK(error_of(looped.g) == "no error");
-  CHECK(error_of(*looped.loop.bodies()[1]) == "no error");
+  CHECK(verify_error(looped.g) == "no error");
+  CHECK(verify_error(*looped.loop.bodies()[1]) == "no error");
 }
 
 TEST_CASE("verify names the node and the line") {
   Small s;
   Access::set_inputs(s.sum.node(), {s.x, Value()});
-  const std::string error = error_of(s.g);
-  CHECK(has(error, "%2 (add): input 1"));
-  CHECK(has(error, "an empty Value"));
-  CHECK(has(error, "model.cpp:3"));
+  const std::string error = verify_error(s.g);
+  CHECK(contains(error, "%2 (add): input 1"));
+  CHECK(contains(error, "an empty Value"));
+  CHECK(contains(error, "model.cpp:3"));
 }
 
 TEST_CASE("verify refuses a dangling input") {
   Small s;
   Access::set_inputs(s.sum.node(), {Value(&s.g, 77, 0), s.w});
-  CHECK(has(error_of(s.g), "a value that does not exist"));
+  CHECK(contains(verify_error(s.g), "a value that does not exist"));
   Access::set_inputs(s.sum.node(), {Value(&s.g, 0, 1), s.w});
-  CHECK(has(error_of(s.g), "a value that does not exist"));
+  CHECK(contains(verify_error(s.g), "a value that does not exist"));
   Small other;
   Access::set_inputs(s.sum.node(), {other.x, s.w});
-  CHECK(has(error_of(s.g), "a value of another graph"));
+  CHECK(contains(verify_error(s.g), "a value of another graph"));
 }
 
 TEST_CASE("verify refuses a cycle") {
   Small s;
   Access::set_inputs(s.sum.node(), {s.sum, s.w});
-  CHECK(has(error_of(s.g), "expected a value of an earlier node, got %2"));
+  CHECK(contains(verify_error(s.g), "expected a value of an earlier node, got %2"));
   const Value later = s.sum * 2;
   Access::set_inputs(s.sum.node(), {later, s.w});
-  CHECK(has(error_of(s.g), "expected a value of an earlier node, got %4"));
+  CHECK(contains(verify_error(s.g), "expected a value of an earlier node, got %4"));
 }
 
 TEST_CASE("verify refuses a node without op or out of place") {
   Small s;
   Access::move_to(s.sum.node(), 1);
-  CHECK(has(error_of(s.g), "another place"));
+  CHECK(contains(verify_error(s.g), "another place"));
   Small t;
   Access::remove_op(t.sum.node());
-  CHECK(has(error_of(t.g), "no op"));
+  CHECK(contains(verify_error(t.g), "no op"));
 }
 
 TEST_CASE("verify refuses a wrong arity") {
   Small s;
   Access::set_inputs(s.sum.node(), {s.x});
-  CHECK(has(error_of(s.g), "number of inputs"));
+  CHECK(contains(verify_error(s.g), "number of inputs"));
   Small t;
   Access::bodies(t.sum.node()).push_back(std::make_shared<Graph>());
-  CHECK(has(error_of(t.g), "number of bodies"));
+  CHECK(contains(verify_error(t.g), "number of bodies"));
 }
 
 TEST_CASE("verify refuses the attributes of another op") {
   Small s;
   Access::attributes(s.sum.node()) = Attributes::of(keel::ConstantAttributes{});
-  CHECK(has(error_of(s.g), "%2 (add): attributes"));
+  CHECK(contains(verify_error(s.g), "%2 (add): attributes"));
   Small t;
   Access::attributes(t.x.node()) = Attributes();
-  CHECK(has(error_of(t.g), "%0 (input): attributes"));
+  CHECK(contains(verify_error(t.g), "%0 (input): attributes"));
 }
 
 TEST_CASE("verify recomputes types") {
   Small s;
   Access::set_type(s.sum.node(), {keel::f32, Shape{3}});
-  CHECK(has(error_of(s.g), "%2 (add): types: expected f32[2], got f32[3]"));
+  CHECK(contains(verify_error(s.g), "%2 (add): types: expected f32[2], got f32[3]"));
   Small t;
   Access::set_type(t.x.node(), {keel::i32, Shape{2}});
-  CHECK(has(error_of(t.g), "%0 (input): types"));
+  CHECK(contains(verify_error(t.g), "%0 (input): types"));
 }
 
 TEST_CASE("verify refuses bodies that do not match their node") {
   Looped l;
   Access::bodies(l.loop)[0] = nullptr;
-  CHECK(has(error_of(l.g), "body"));
+  CHECK(contains(verify_error(l.g), "body"));
   Looped m;
   Access::bodies(m.loop)[1] = std::make_shared<Graph>();
-  CHECK(has(error_of(m.g), "inputs"));
+  CHECK(contains(verify_error(m.g), "inputs"));
   Looped n;
   Access::set_type(n.loop.bodies()[1]->node(0), {keel::f64, Shape{}});
-  CHECK(has(error_of(n.g), "%0 (input): types"));
+  CHECK(contains(verify_error(n.g), "%0 (input): types"));
 }
 
 TEST_CASE("verify refuses a body that contains itself") {
@@ -183,7 +182,7 @@ TEST_CASE("verify refuses a body that contains itself") {
   root->add("sunk_loop", {}, {}, {}, {step});
   const keel::Node& inner = step->add("sunk_loop", {}, {}, {}, {std::make_shared<Graph>()});
   Access::bodies(inner)[0] = step;
-  CHECK(has(error_of(*root), "a body contains itself"));
+  CHECK(contains(verify_error(*root), "a body contains itself"));
   Access::bodies(inner).clear();
 }
 
@@ -192,28 +191,28 @@ TEST_CASE("verify refuses orphan captures") {
   Graph& condition = *l.loop.bodies()[0];
   REQUIRE(condition.captures().size() == 1);
   Access::captures(condition)[0].first = l.x;
-  CHECK(has(error_of(l.g), "orphan capture"));
+  CHECK(contains(verify_error(l.g), "orphan capture"));
   Access::captures(condition)[0].first = Value(&l.g, 99, 0);
-  CHECK(has(error_of(l.g), "orphan capture"));
+  CHECK(contains(verify_error(l.g), "orphan capture"));
   Access::captures(condition)[0] = {l.limit, Value(&condition, 99, 0)};
-  CHECK(has(error_of(l.g), "orphan capture"));
+  CHECK(contains(verify_error(l.g), "orphan capture"));
   Looped m;
   Values inputs = m.loop.inputs().to_vector();
   inputs.back() = m.x;
   Access::set_inputs(m.loop, inputs);
-  CHECK(has(error_of(m.g), "orphan capture"));
+  CHECK(contains(verify_error(m.g), "orphan capture"));
 }
 
 TEST_CASE("verify refuses lists that do not hold the inputs and states") {
   Small s;
   Access::inputs(s.g).clear();
-  CHECK(has(error_of(s.g), "input list"));
+  CHECK(contains(verify_error(s.g), "input list"));
   Small t;
   Access::states(t.g)[0] = t.x;
-  CHECK(has(error_of(t.g), "state list"));
+  CHECK(contains(verify_error(t.g), "state list"));
   Small u;
   u.g.add("input", {}, u.x.node().attributes(), {});
-  CHECK(has(error_of(u.g), "a name that no other input has"));
+  CHECK(contains(verify_error(u.g), "a name that no other input has"));
 }
 
 TEST_CASE("verify refuses a state in a body") {
@@ -224,47 +223,48 @@ TEST_CASE("verify refuses a state in a body") {
   const Value fresh = body.constant(Tensor::scalar(1.0f));
   Access::become(fresh.node(), s.w.node());
   Access::states(body).push_back(fresh);
-  CHECK(has(error_of(l.g), "expected the root graph, got a body of a control op"));
+  CHECK(contains(verify_error(l.g), "expected the root graph, got a body of a control op"));
 }
 
 TEST_CASE("verify refuses outputs that are not the graph's") {
   Small s;
   Small other;
   Access::outputs(s.g) = {other.x};
-  CHECK(has(error_of(s.g), "output: expected a value of the graph, got a value of another graph"));
+  CHECK(contains(verify_error(s.g),
+                 "output: expected a value of the graph, got a value of another graph"));
   Access::outputs(s.g) = {Value()};
-  CHECK(has(error_of(s.g), "an empty Value"));
+  CHECK(contains(verify_error(s.g), "an empty Value"));
   Access::outputs(s.g) = {Value(&s.g, 2, 1)};
-  CHECK(has(error_of(s.g), "%2.1, which does not exist"));
+  CHECK(contains(verify_error(s.g), "%2.1, which does not exist"));
 }
 
 TEST_CASE("verify refuses wrong updates") {
   Small a;
   Access::updates(a.g).push_back({a.x, a.sum});
-  CHECK(has(error_of(a.g), "expected a state, got the result of input"));
+  CHECK(contains(verify_error(a.g), "expected a state, got the result of input"));
   Small b;
   Access::updates(b.g).push_back({b.w, keel::sum(b.x)});
-  CHECK(has(error_of(b.g), "update of w: expected f32[2], got f32[]"));
+  CHECK(contains(verify_error(b.g), "update of w: expected f32[2], got f32[]"));
   Small c;
   c.g.add_update(c.w, c.sum);
   c.g.add_update(c.w, c.x);
-  CHECK(has(error_of(c.g), "one next value of a state, got two"));
+  CHECK(contains(verify_error(c.g), "one next value of a state, got two"));
   Small d;
   Access::updates(d.g).push_back({d.w, Value()});
-  CHECK(has(error_of(d.g), "next value"));
+  CHECK(contains(verify_error(d.g), "next value"));
   Small e;
   Access::attached(e.g).push_back({Value(), e.w, e.x});
-  CHECK(has(error_of(e.g), "attached update"));
+  CHECK(contains(verify_error(e.g), "attached update"));
   Small f;
   f.g.attach_update(f.sum, f.w, keel::cast(f.x, keel::f64));
-  CHECK(has(error_of(f.g), "update of w"));
+  CHECK(contains(verify_error(f.g), "update of w"));
 }
 
 TEST_CASE("verify lets an unknown dimension be the state's") {
   Small s;
   const Value unknown = s.g.input("u", keel::f32, {-1});
   s.g.attach_update(s.sum, s.w, unknown);
-  CHECK(error_of(s.g) == "no error");
+  CHECK(verify_error(s.g) == "no error");
 }
 
 TEST_SUITE_END();

@@ -16,7 +16,7 @@
 namespace keel {
 namespace {
 
-struct Outcome {
+struct HundredSteps {
   TrainReport report;
   QueueCounters queue;
   std::string states;
@@ -24,7 +24,8 @@ struct Outcome {
 };
 
 // All 100 batches of 10 images that there are, with this loop size.
-Outcome train(const std::string& backend, const LabelledImages& images, int64_t loop_size) {
+HundredSteps train_hundred_steps(const std::string& backend, const LabelledImages& images,
+                                 int64_t loop_size) {
   Graph graph;
   const auto model = keel_examples::find_model("softmax").build(graph);
   Session session(graph, device(backend), {.seed = 5});
@@ -33,7 +34,7 @@ Outcome train(const std::string& backend, const LabelledImages& images, int64_t 
   Trainer trainer(
       session,
       {.update = sgd(0.1).minimize(model.loss), .fetches = {model.loss}, .source = feeder});
-  Outcome outcome;
+  HundredSteps outcome;
   outcome.report = trainer.fit({.steps = 100, .loop_size = loop_size});
   outcome.queue = feeder->queue()->counters();
   outcome.states = session.state_sha256();
@@ -49,13 +50,13 @@ TEST_CASE("a hundred steps are the same in launches of thirty and of one and of 
   const LabelledImages images = make_digits({.train_count = 1000, .test_count = 1}).train;
   for (const char* backend : {"cpu:0", "npu:0"}) {
     CAPTURE(std::string(backend));
-    const Outcome thirties = train(backend, images, 30);
+    const HundredSteps thirties = train_hundred_steps(backend, images, 30);
     CHECK(thirties.report.launches == 4);  // 30 + 30 + 30 + 10
-    const Outcome ones = train(backend, images, 1);
+    const HundredSteps ones = train_hundred_steps(backend, images, 1);
     CHECK(ones.report.launches == 100);
-    const Outcome all = train(backend, images, 100);
+    const HundredSteps all = train_hundred_steps(backend, images, 100);
     CHECK(all.report.launches == 1);
-    for (const Outcome* outcome : {&thirties, &ones, &all}) {
+    for (const HundredSteps* outcome : {&thirties, &ones, &all}) {
       CHECK(outcome->report.steps == 100);
       CHECK_FALSE(outcome->report.end_of_data);
       CHECK(outcome->queue.dequeued == 100);

@@ -9,16 +9,16 @@
 #include "keel/ops/ops.h"
 
 #include "support/error_of.h"
+#include "unit/graph/always_for_tests.h"
 
 TEST_SUITE_BEGIN("unit");
 
 namespace keel {
 namespace {
 
+using keel_test::always;
 using keel_test::contains;
 using keel_test::error_of;
-
-Value always(const Values& v) { return v[0].graph().constant(Tensor::full(boolean, {}, 1)); }
 
 // y = x w + x, three times over in a loop.
 struct Called {
@@ -40,7 +40,7 @@ struct Called {
   }
 };
 
-Tensor numbers() { return Tensor::of<float>({1, 2}, {1, -2}); }
+Tensor one_row() { return Tensor::of<float>({1, 2}, {1, -2}); }
 
 }  // namespace
 
@@ -58,7 +58,7 @@ TEST_CASE("an inlined graph computes what it computes alone and outlives its sou
   const Value w = graph.find_state("w");
   const Value slope = gradients(sum(y), {w})[0];
   Session session(graph, device("cpu"));
-  const auto results = session.run({y, doubled, slope}, {{x, numbers()}});
+  const auto results = session.run({y, doubled, slope}, {{x, one_row()}});
   // The matrix m of 0.5 is its own square, so (1 + m)^3 = 1 + 7 m; [1, -2] m = [-0.5, -0.5].
   CHECK(results[0].at(0) == doctest::Approx(1 - 3.5));
   CHECK(results[0].at(1) == doctest::Approx(-2 - 3.5));
@@ -66,7 +66,7 @@ TEST_CASE("an inlined graph computes what it computes alone and outlives its sou
   // d sum(x (1 + w)^3) / dw by central differences.
   const auto loss = [&](float w0) {
     session.write(w, Tensor::of<float>({2, 2}, {w0, 0.5f, 0.5f, 0.5f}));
-    const Tensor rows = session.run(y, {{x, numbers()}});
+    const Tensor rows = session.run(y, {{x, one_row()}});
     return rows.at(0) + rows.at(1);
   };
   CHECK(results[2].at(0) == doctest::Approx((loss(0.51f) - loss(0.49f)) / 0.02).epsilon(1e-3));
@@ -117,7 +117,7 @@ TEST_CASE("updates that layers attached are inlined with the values they belong 
   const Value loss = mean(inline_graph(graph, source, {y}, {{x, image}})[0]);
   const Update update = sgd(0.0).minimize(loss);
   Session session(graph, device("cpu"));
-  session.run(update, {loss}, {{image, numbers()}});
+  session.run(update, {loss}, {{image, one_row()}});
   CHECK(session.read(graph.find_state("seen")).at(0) == doctest::Approx(-0.5));
 }
 

@@ -13,6 +13,7 @@
 #include "counted_allocations.h"
 #include "runtime_for_tests.h"
 #include "support/fusion.h"
+#include "unit/graph/loop_allocations_for_tests.h"
 
 TEST_SUITE_BEGIN("loop");
 
@@ -21,19 +22,19 @@ namespace {
 using namespace keel;
 using namespace keel::testing;
 
-struct Trained {
+struct HalvedTotals {
   std::vector<double> totals;
   std::string states;
-  bool operator==(const Trained&) const = default;
+  bool operator==(const HalvedTotals&) const = default;
 };
 
 // Launches of the given sizes over one session.
-Trained train(const std::vector<int64_t>& sizes, int64_t depth, const Device& on) {
+HalvedTotals train_halving(const std::vector<int64_t>& sizes, int64_t depth, const Device& on) {
   HalvingModel m;
   Session session(m.graph, on);
   auto feeder = halving_feeder(on, 100, {.depth = depth});
   Loop loop = session.sink({.update = m.update, .fetches = {m.total}, .source = feeder});
-  Trained trained;
+  HalvedTotals trained;
   for (const int64_t size : sizes) {
     const LoopReport report = loop.run(size);
     CHECK(report.steps == size);
@@ -52,15 +53,15 @@ TEST_CASE("loop gives the same losses and states for every loop size and depth")
   for (const std::string& name : backend_names()) {
     CAPTURE(name);
     const Device on = device(name);
-    const Trained whole = train({100}, 4, on);
+    const HalvedTotals whole = train_halving({100}, 4, on);
     HalvingExpectation expected;
     REQUIRE(whole.totals.size() == 100);
     for (const double total : whole.totals) CHECK(total == doctest::Approx(expected.advance()));
-    CHECK(train(std::vector<int64_t>(100, 1), 1, on) == whole);
-    CHECK(train({30, 30, 30, 10}, 2, on) == whole);
+    CHECK(train_halving(std::vector<int64_t>(100, 1), 1, on) == whole);
+    CHECK(train_halving({30, 30, 30, 10}, 2, on) == whole);
     std::vector<int64_t> sevens(14, 7);
     sevens.push_back(2);
-    CHECK(train(sevens, 8, on) == whole);
+    CHECK(train_halving(sevens, 8, on) == whole);
   }
 }
 
@@ -480,11 +481,6 @@ class BareLibrary : public KernelLibrary {
   }
   int64_t control_ns(TaskKind) const override { return 0; }
 };
-
-// Allocations of a launch of `steps` steps, producer and consumer included.
-int64_t allocations_of(Loop& loop, int64_t steps) {
-  return count_allocations([&] { CHECK(loop.run(steps).steps == steps); });
-}
 
 void check_allocations(const Device& on) {
   Graph g;

@@ -14,6 +14,7 @@
 #include "keel/graph/runtime/trainer.h"
 
 #include "runtime_for_tests.h"
+#include "support/count_of.h"
 
 TEST_SUITE_BEGIN("loop");
 
@@ -21,6 +22,7 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
+using keel_test::count_of;
 
 using Types = std::vector<std::string>;
 
@@ -41,12 +43,6 @@ std::vector<std::string> logged(F&& call) {
   set_log_level(level);
   set_log_sink({});
   return lines;
-}
-
-int64_t count_of(const std::string& text, const std::string& part) {
-  int64_t count = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
 }
 
 // w counts the steps in f32; `reached` is true from the step on that makes it `limit`.
@@ -143,7 +139,7 @@ TEST_CASE("loop control: the inserted tasks are reported whatever N and logged w
           told += contains(line, "Insert op success, name:" + op->name + ", type:" + type +
                                      ", loop size:10, loop kind:device.");
         CHECK(told == (steps == 1 ? 0 : 1));
-        CHECK(count_of(loop->describe(), type) == 1);
+        CHECK(count_of(type, loop->describe()) == 1);
       }
     }
   }
@@ -448,7 +444,7 @@ TEST_CASE("step boundary: it survives text and a rename and without its mark not
   HalvingModel m;
   m.graph.prepare_loop(m.update, {m.total}, greater(m.total, 59.0f));
   const std::string text = print_graph(m.graph);
-  CHECK(count_of(text, "{is_step_boundary=true}") == 1);
+  CHECK(count_of("{is_step_boundary=true}", text) == 1);
   const Device on = device("cpu");
   const auto steps_of = [&](const std::string& graph_text) {
     const auto graph = parse_graph(graph_text);

@@ -10,6 +10,7 @@
 
 #include "runtime_for_tests.h"
 #include "support/declining_backend.h"
+#include "support/logged_warnings.h"
 
 TEST_SUITE_BEGIN("loop");
 
@@ -18,23 +19,14 @@ namespace {
 using namespace keel;
 using namespace keel::testing;
 using keel_test::DecliningBackend;
-
-struct Lines {
-  Lines() {
-    set_log_sink([this](LogLevel level, const std::string& line) {
-      if (level == LogLevel::kWarn) warnings.push_back(line);
-    });
-  }
-  ~Lines() { set_log_sink({}); }
-  std::vector<std::string> warnings;
-};
+using keel_test::LoggedWarnings;
 
 TEST_CASE("host loop: the same rows states and fetches as a sunk loop bit for bit") {
   for (const std::string& name : backend_names()) {
     for (const char* declined : {"sunk_loop", "dequeue"}) {
       CAPTURE(name);
       CAPTURE(declined);
-      const Lines lines;
+      const LoggedWarnings lines;
       DecliningBackend modest(name, declined);
       HalvingModel m;
       Session sunk(m.graph, device(name));
@@ -105,7 +97,7 @@ TEST_CASE("host loop: the log names the loop size with the reason that nothing w
 }
 
 TEST_CASE("host loop: the reason and the user's line are logged once and reported") {
-  const Lines lines;
+  const LoggedWarnings lines;
   DecliningBackend modest("ref", "sunk_loop");
   HalvingModel m;
   Session session(m.graph, modest.device());
@@ -118,10 +110,10 @@ TEST_CASE("host loop: the reason and the user's line are logged once and reporte
   CHECK(std::string(name_of(loop.kind())) == "host");
   CHECK(loop.placement().reason == "modest does not run sunk_loop: its control unit is too small");
   CHECK(loop.placement().site.line == line);
-  REQUIRE(lines.warnings.size() == 1);
-  CHECK(contains(lines.warnings[0], "driven by the host"));
-  CHECK(contains(lines.warnings[0], loop.placement().reason));
-  CHECK(contains(lines.warnings[0], "test_loop_on_host.cpp:" + std::to_string(line)));
+  REQUIRE(lines.lines().size() == 1);
+  CHECK(contains(lines.lines()[0], "driven by the host"));
+  CHECK(contains(lines.lines()[0], loop.placement().reason));
+  CHECK(contains(lines.lines()[0], "test_loop_on_host.cpp:" + std::to_string(line)));
   const LoopPlacement placement =
       session.loop_placement({.update = m.update,
                               .fetches = {m.total},
@@ -145,7 +137,7 @@ TEST_CASE("host loop: a step that cannot run at all is no loop and says why") {
 }
 
 TEST_CASE("host loop: end of data callbacks requests and stop_when end it") {
-  const Lines lines;
+  const LoggedWarnings lines;
   DecliningBackend modest("cpu", "sunk_loop");
   const Device on = modest.device();
   HalvingModel m;
@@ -201,7 +193,7 @@ TEST_CASE("host loop: end of data callbacks requests and stop_when end it") {
 }
 
 TEST_CASE("host loop: a request ends the wait for an element") {
-  const Lines lines;
+  const LoggedWarnings lines;
   DecliningBackend modest("ref", "sunk_loop");
   HalvingModel m;
   Session session(m.graph, modest.device());
@@ -218,7 +210,7 @@ TEST_CASE("host loop: a request ends the wait for an element") {
 }
 
 TEST_CASE("host loop: a producer's failure and a failed step keep the states of the steps before") {
-  const Lines lines;
+  const LoggedWarnings lines;
   DecliningBackend modest("ref", "sunk_loop");
   const Device on = modest.device();
   Graph g;
@@ -250,7 +242,7 @@ TEST_CASE("host loop: a producer's failure and a failed step keep the states of 
 }
 
 TEST_CASE("host loop: a trainer works on it") {
-  const Lines lines;
+  const LoggedWarnings lines;
   DecliningBackend modest("npu", "sunk_loop");
   HalvingModel m;
   Session session(m.graph, modest.device());

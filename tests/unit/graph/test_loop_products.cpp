@@ -101,7 +101,7 @@ int64_t products_on_the_way_back(const Options& options) {
   return nodes_on_the_way_back(options, is_product);
 }
 
-std::vector<Tensor> run(const Options& options, const std::string& where, bool fuse) {
+std::vector<Tensor> run_with(const Options& options, const std::string& where, bool fuse) {
   return testing::run_case({[&](Graph& g) {
                               return std::pair{Update{}, step(g, options)};
                             },
@@ -149,7 +149,7 @@ TEST_CASE("products that are kept give the bits of those computed again") {
     for (const bool fuse : {false, true}) {
       CAPTURE(where);
       CAPTURE(fuse);
-      CHECK(testing::all_equal(run({}, where, fuse), run(again, where, fuse)));
+      CHECK(testing::all_equal(run_with({}, where, fuse), run_with(again, where, fuse)));
     }
   }
 }

@@ -8,7 +8,7 @@ namespace {
 
 // Launches of a step that takes `step_ns`, and `launch_ns` more for each launch, until the tuner
 // has chosen; returns how many there were.
-int run(LoopTuner& tuner, double step_ns, double launch_ns) {
+int launches_until_chosen(LoopTuner& tuner, double step_ns, double launch_ns) {
   for (int launch = 1; launch < 100000; ++launch) {
     const int64_t steps = tuner.next();
     tuner.record(steps, static_cast<int64_t>(launch_ns + step_ns * static_cast<double>(steps)));
@@ -27,14 +27,14 @@ TEST_CASE("loop tuner: the smallest size within two percent of the plateau") {
   LoopTuner tuner = LoopTuner::plateau();
   CHECK(tuner.next() == 1);
   CHECK_FALSE(tuner.chosen().has_value());
-  CHECK(run(tuner, 40e3, 60e3) > 0);
+  CHECK(launches_until_chosen(tuner, 40e3, 60e3) > 0);
   CHECK(*tuner.chosen() == 100);
   CHECK(tuner.next() == 100);
 }
 
 TEST_CASE("loop tuner: a launch that costs nothing leaves the size at one") {
   LoopTuner tuner = LoopTuner::plateau();
-  CHECK(run(tuner, 5e6, 100) > 0);
+  CHECK(launches_until_chosen(tuner, 5e6, 100) > 0);
   CHECK(*tuner.chosen() == 1);
 }
 
@@ -60,7 +60,7 @@ TEST_CASE("loop tuner: sizes that are always cut short are not tried for ever") 
 TEST_CASE("loop tuner: launches of a wanted time follow the step's time") {
   LoopTuner tuner = LoopTuner::time_target(0.25);
   CHECK(tuner.next() == 1);
-  CHECK(run(tuner, 40e3, 0) > 0);
+  CHECK(launches_until_chosen(tuner, 40e3, 0) > 0);
   CHECK(tuner.next() == 6250);  // 250 ms of 40 us
   tuner.record(6250, 6250 * 80'000);
   CHECK(tuner.next() == 3125);

@@ -1,7 +1,6 @@
 // Loss scaling: the state machine over a scripted sequence, skipped steps, resuming, saturating
 // devices, whose overflow it was; and the op float_status.
 #include <cmath>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -14,6 +13,7 @@
 #include "runtime_for_tests.h"
 #include "support/fusion.h"
 #include "support/temp_folder.h"
+#include "unit/graph/infinity_for_tests.h"
 
 TEST_SUITE_BEGIN("loop");
 
@@ -21,9 +21,8 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
+using keel_test::kInfinity;
 using keel_test::TempFolder;
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // Steps 3, 5, 9, 13, 14 and 15 of 15, counted from 1, overflow.
 bool overflows(int64_t step) {

@@ -27,8 +27,8 @@ using namespace keel::testing;
 using keel_test::TempFolder;
 using Lines = std::vector<std::string>;
 
-struct Training {
-  explicit Training(const std::string& where = "ref") : session(model.graph, device(where)) {
+struct HookedTraining {
+  explicit HookedTraining(const std::string& where = "ref") : session(model.graph, device(where)) {
     named(model.total, "total");
     twice = named(model.total * 2.0f, "twice");
     trainer.emplace(session, SinkOptions{.update = model.update,
@@ -63,8 +63,8 @@ Lines lines_of(const std::string& path) {
   return lines;
 }
 
-std::string refused(const TrainOptions& options) {
-  Training t;
+std::string fit_refusal(const TrainOptions& options) {
+  HookedTraining t;
   const std::string error = error_of([&] { t.trainer->fit(options); });
   CHECK(t.session.step() == 0);
   return error;
@@ -75,7 +75,7 @@ constexpr int64_t kLoopSizes[] = {1, 3, 7, 100};
 TEST_CASE("StopAtStepHook ends the training behind its step for every loop size") {
   for (const int64_t size : kLoopSizes) {
     CAPTURE(size);
-    Training t("npu");
+    HookedTraining t("npu");
     const TrainReport report =
         t.trainer->fit({.steps = 50, .loop_size = size, .hooks = {StopAtStepHook{.last_step = 7}}});
     CHECK(report.steps == 7);
@@ -102,7 +102,7 @@ TEST_CASE("LoggingHook writes the numbers of its steps and cuts no launch") {
   const std::vector<double> expected = totals(20);
   for (const int64_t size : kLoopSizes) {
     CAPTURE(size);
-    Training t;
+    HookedTraining t;
     Lines all, some;
     const TrainReport report = t.trainer->fit(
         {.steps = 20,
@@ -125,7 +125,7 @@ TEST_CASE("LoggingHook writes the numbers of its steps and cuts no launch") {
 }
 
 TEST_CASE("LoggingHook by time begins with the first step and goes to the log without a writer") {
-  Training t;
+  HookedTraining t;
   Lines lines;
   const LogLevel level = log_level();
   set_log_level(LogLevel::kInfo);
@@ -140,7 +140,7 @@ TEST_CASE("LoggingHook by time begins with the first step and goes to the log wi
 }
 
 TEST_CASE("StepCounterHook writes steps a second") {
-  Training t;
+  HookedTraining t;
   Lines lines;
   t.trainer->fit(
       {.steps = 25,
@@ -159,7 +159,7 @@ TEST_CASE("StepCounterHook writes steps a second") {
 
 TEST_CASE("CheckpointSaverHook saves at its steps inside of a longer launch") {
   const TempFolder folder;
-  Training t;
+  HookedTraining t;
   const TrainReport report =
       t.trainer->fit({.steps = 20,
                       .loop_size = 100,
@@ -172,7 +172,7 @@ TEST_CASE("CheckpointSaverHook saves at its steps inside of a longer launch") {
   // One that falls due while another is written is put off to a later launch.
   CHECK(steps.front() == 7);
   CHECK(steps.back() == 20);
-  Training again;
+  HookedTraining again;
   again.trainer->resume(folder.file("runs"));
   CHECK(again.session.state_sha256() == t.session.state_sha256());
 }
@@ -180,7 +180,7 @@ TEST_CASE("CheckpointSaverHook saves at its steps inside of a longer launch") {
 TEST_CASE("NanGuardHook ends a training at the first number that is none") {
   for (const int64_t size : kLoopSizes) {
     CAPTURE(size);
-    Training t;
+    HookedTraining t;
     t.trainer->fit({.steps = 2, .loop_size = size, .hooks = {NanGuardHook{}}});
     t.session.write(t.model.w,
                     Tensor::of<float>({2}, {std::numeric_limits<float>::quiet_NaN(), 1}));
@@ -205,7 +205,7 @@ TEST_CASE("SummaryHook writes a table for every loop size") {
   const TempFolder folder;
   for (const int64_t size : kLoopSizes) {
     CAPTURE(size);
-    Training t;
+    HookedTraining t;
     const std::string path = folder.file("scalars" + std::to_string(size) + ".csv");
     t.trainer->fit(
         {.steps = 9, .loop_size = size, .hooks = {SummaryHook{.path = path, .every_n_steps = 3}}});
@@ -228,7 +228,7 @@ TEST_CASE("SummaryHook writes JSON that is whole at any time") {
   const std::vector<double> expected = totals(6);
   const TempFolder folder;
   const std::string path = folder.file("scalars.json");
-  Training t;
+  HookedTraining t;
   // At each step the rows of those before are there.
   std::vector<size_t> sizes;
   const auto look = [&](int64_t) { sizes.push_back(nlohmann::json::parse(text_of(path)).size()); };
@@ -251,24 +251,24 @@ TEST_CASE("SummaryHook keeps the rows up to the step that a training begins behi
     CAPTURE(ending);
     const std::string path = folder.file("scalars" + ending),
                       saved = folder.file("states" + ending);
-    Training t;
+    HookedTraining t;
     t.trainer->fit({.steps = 5, .hooks = {SummaryHook{.path = path}}});
     t.trainer->save(saved);
     t.trainer->fit({.steps = 4, .hooks = {SummaryHook{.path = path}}});
     const std::string whole = text_of(path);
 
-    Training again;
+    HookedTraining again;
     again.trainer->resume(saved);
     again.trainer->fit({.steps = 4, .hooks = {SummaryHook{.path = path}}});
     CHECK(text_of(path) == whole);
     // A last line that is cut short goes, too.
     std::filesystem::resize_file(path, std::filesystem::file_size(path) - 6);
-    Training torn;
+    HookedTraining torn;
     torn.trainer->resume(saved);
     torn.trainer->fit({.steps = 4, .hooks = {SummaryHook{.path = path}}});
     CHECK(text_of(path) == whole);
     // From the beginning: anew.
-    Training fresh;
+    HookedTraining fresh;
     fresh.trainer->fit({.steps = 9, .hooks = {SummaryHook{.path = path}}});
     CHECK(text_of(path) == whole);
 
@@ -281,7 +281,7 @@ TEST_CASE("SummaryHook keeps the rows up to the step that a training begins behi
     CHECK(text_of(path) == whole);
   }
   const std::string other = folder.write("other.csv", "a,b\n1,2\n");
-  Training t;
+  HookedTraining t;
   CHECK(contains(
       error_of([&] { t.trainer->fit({.steps = 1, .hooks = {SummaryHook{.path = other}}}); }),
       "a new file, or a summary of an earlier run"));
@@ -298,7 +298,7 @@ TEST_CASE("two summaries in one file are refused however the file is named") {
   std::filesystem::create_symlink(path, folder.file("link.csv"));
   for (const std::string& other : {path, folder.path() + "/./s.csv", folder.file("link.csv")}) {
     CAPTURE(other);
-    Training t;
+    HookedTraining t;
     CHECK(contains(error_of([&] {
                      t.trainer->fit(
                          {.steps = 1,
@@ -311,7 +311,7 @@ TEST_CASE("two summaries in one file are refused however the file is named") {
 TEST_CASE("summaries hold numbers that are none") {
   const TempFolder folder;
   const std::string table = folder.file("s.csv"), objects = folder.file("s.json");
-  Training t;
+  HookedTraining t;
   t.session.write(t.model.w, Tensor::of<float>({2}, {std::numeric_limits<float>::infinity(), 1}));
   t.trainer->fit({.steps = 1, .hooks = {SummaryHook{.path = table}, SummaryHook{.path = objects}}});
   CHECK(lines_of(table).at(1) == "1,inf,inf");
@@ -321,7 +321,7 @@ TEST_CASE("summaries hold numbers that are none") {
 TEST_CASE("what a hook throws ends the training and is thrown by fit") {
   for (const int64_t size : kLoopSizes) {
     CAPTURE(size);
-    Training t;
+    HookedTraining t;
     const auto full = [](const std::string&) { throw Error("the paper is out"); };
     CHECK(contains(error_of([&] {
                      t.trainer->fit({.steps = 100000,
@@ -336,7 +336,7 @@ TEST_CASE("what a hook throws ends the training and is thrown by fit") {
 }
 
 TEST_CASE("hooks run beside the plain ones which come first") {
-  Training t;
+  HookedTraining t;
   Lines order;
   t.trainer->fit({.steps = 2,
                   .loop_size = 1,
@@ -350,41 +350,41 @@ TEST_CASE("hooks run beside the plain ones which come first") {
 TEST_CASE("hooks that are wrong are refused before the first step") {
   const TempFolder folder;
   const CheckpointSaverHook saver{.folder = folder.file("runs"), .every_n_steps = 2};
-  CHECK(contains(refused({.steps = 1, .hooks = {saver, saver}}), "one that saves checkpoints"));
-  CHECK(contains(refused({.steps = 1,
-                          .hooks = {saver},
-                          .checkpoint = CheckpointOptions{.folder = folder.file("runs")}}),
+  CHECK(contains(fit_refusal({.steps = 1, .hooks = {saver, saver}}), "one that saves checkpoints"));
+  CHECK(contains(fit_refusal({.steps = 1,
+                              .hooks = {saver},
+                              .checkpoint = CheckpointOptions{.folder = folder.file("runs")}}),
                  "TrainOptions::checkpoint"));
-  CHECK(contains(refused({.steps = 1, .hooks = {CheckpointSaverHook{.folder = "runs"}}}),
+  CHECK(contains(fit_refusal({.steps = 1, .hooks = {CheckpointSaverHook{.folder = "runs"}}}),
                  "every_n_steps or every_seconds"));
-  CHECK(contains(refused({.steps = 1, .hooks = {CheckpointSaverHook{.every_n_steps = 1}}}),
+  CHECK(contains(fit_refusal({.steps = 1, .hooks = {CheckpointSaverHook{.every_n_steps = 1}}}),
                  "folder"));
-  CHECK(
-      contains(refused({.steps = 1, .hooks = {LoggingHook{}}}), "every_n_steps or every_seconds"));
+  CHECK(contains(fit_refusal({.steps = 1, .hooks = {LoggingHook{}}}),
+                 "every_n_steps or every_seconds"));
   CHECK(contains(
-      refused({.steps = 1, .hooks = {LoggingHook{.every_n_steps = 1, .every_seconds = 1}}}),
+      fit_refusal({.steps = 1, .hooks = {LoggingHook{.every_n_steps = 1, .every_seconds = 1}}}),
       "LoggingHook"));
-  CHECK(
-      contains(refused({.steps = 1, .hooks = {LoggingHook{.every_n_steps = -1}}}), "LoggingHook"));
-  CHECK(contains(refused({.steps = 1, .hooks = {StepCounterHook{.every_n_steps = 0}}}),
+  CHECK(contains(fit_refusal({.steps = 1, .hooks = {LoggingHook{.every_n_steps = -1}}}),
+                 "LoggingHook"));
+  CHECK(contains(fit_refusal({.steps = 1, .hooks = {StepCounterHook{.every_n_steps = 0}}}),
                  "StepCounterHook::every_n_steps"));
-  CHECK(contains(refused({.steps = 1, .hooks = {StopAtStepHook{.last_step = -1}}}),
+  CHECK(contains(fit_refusal({.steps = 1, .hooks = {StopAtStepHook{.last_step = -1}}}),
                  "StopAtStepHook::last_step"));
-  CHECK(contains(refused({.steps = 1, .hooks = {SummaryHook{.path = folder.file("a.txt")}}}),
+  CHECK(contains(fit_refusal({.steps = 1, .hooks = {SummaryHook{.path = folder.file("a.txt")}}}),
                  "ends in .csv or .json"));
-  CHECK(contains(refused({.steps = 1, .hooks = {SummaryHook{.path = folder.file("no/a.csv")}}}),
+  CHECK(contains(fit_refusal({.steps = 1, .hooks = {SummaryHook{.path = folder.file("no/a.csv")}}}),
                  "cannot be written"));
-  CHECK(
-      contains(refused({.steps = 1,
-                        .hooks = {SummaryHook{.path = folder.file("b.csv"), .every_n_steps = 0}}}),
-               "SummaryHook::every_n_steps"));
+  CHECK(contains(
+      fit_refusal(
+          {.steps = 1, .hooks = {SummaryHook{.path = folder.file("b.csv"), .every_n_steps = 0}}}),
+      "SummaryHook::every_n_steps"));
   const TempFolder two;
   const SummaryHook summary{.path = two.file("a.csv")};
-  CHECK(contains(refused({.steps = 1, .hooks = {summary, summary}}), "a file of its own"));
-  const Training other;
-  CHECK(contains(refused({.steps = 1, .hooks = {NanGuardHook{.values = {other.twice}}}}),
+  CHECK(contains(fit_refusal({.steps = 1, .hooks = {summary, summary}}), "a file of its own"));
+  const HookedTraining other;
+  CHECK(contains(fit_refusal({.steps = 1, .hooks = {NanGuardHook{.values = {other.twice}}}}),
                  "NanGuardHook::values"));
-  CHECK(contains(refused({.steps = 1, .last_step = -1}), "last_step"));
+  CHECK(contains(fit_refusal({.steps = 1, .last_step = -1}), "last_step"));
   CHECK(folder.empty());
 }
 

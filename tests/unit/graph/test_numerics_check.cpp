@@ -23,10 +23,10 @@ namespace {
 using namespace keel;
 using namespace keel::testing;
 
-constexpr int64_t kSteps = 80;
+constexpr int64_t kCheckedSteps = 80;
 
 // Elements of about 1; those of the planted steps, counted from 1, have a number of 1e30.
-std::shared_ptr<NumberFeeder> rows(const Device& on, std::vector<int64_t> planted) {
+std::shared_ptr<NumberFeeder> planted_rows(const Device& on, std::vector<int64_t> planted) {
   auto feeder = std::make_shared<NumberFeeder>(
       on, ElementSpec{{{"x", {f32, {4, 6}}}}},
       [planted](int64_t i, const std::vector<void*>& fields) {
@@ -42,8 +42,8 @@ std::shared_ptr<NumberFeeder> rows(const Device& on, std::vector<int64_t> plante
   return feeder;
 }
 
-struct Model {
-  explicit Model(bool guarded) {
+struct GuardedModel {
+  explicit GuardedModel(bool guarded) {
     {
       const NameScope head(graph, "head");
       squares = square(matmul(x, w));
@@ -61,21 +61,22 @@ struct Model {
   int line = 0;
 };
 
-struct Trained {
+struct CheckedRun {
   TrainReport report;
   std::string sha;
   std::vector<double> losses;
   int line = 0;
 };
 
-Trained train(const char* backend, NumericsMode mode, int64_t loop_size,
-              std::vector<int64_t> planted, bool guarded = true, int64_t steps = kSteps) {
-  Model m(guarded);
+CheckedRun train_checked(const char* backend, NumericsMode mode, int64_t loop_size,
+                         std::vector<int64_t> planted, bool guarded = true,
+                         int64_t steps = kCheckedSteps) {
+  GuardedModel m(guarded);
   Session session(m.graph, device(backend));
   Trainer trainer(session, {.update = m.update,
                             .fetches = {m.loss},
-                            .source = rows(session.device(), std::move(planted))});
-  Trained result{.report = {}, .sha = {}, .losses = {}, .line = m.line};
+                            .source = planted_rows(session.device(), std::move(planted))});
+  CheckedRun result{.report = {}, .sha = {}, .losses = {}, .line = m.line};
   result.report = trainer.fit({.steps = steps,
                                .loop_size = loop_size,
                                .on_step = [&](int64_t, std::span<const double> values,
@@ -90,11 +91,11 @@ Trained train(const char* backend, NumericsMode mode, int64_t loop_size,
 TEST_CASE("check numerics: an overflow planted at step 57 is named there for every loop size") {
   for (const char* backend : {"cpu", "npu", "ref"}) {
     CAPTURE(backend);
-    const Trained plain = train(backend, NumericsMode::kOff, 100, {57});
+    const CheckedRun plain = train_checked(backend, NumericsMode::kOff, 100, {57});
     CHECK(plain.report.numerics.empty());
     for (const int64_t loop_size : {1, 7, 100}) {
       CAPTURE(loop_size);
-      const Trained run = train(backend, NumericsMode::kFirst, loop_size, {57});
+      const CheckedRun run = train_checked(backend, NumericsMode::kFirst, loop_size, {57});
       REQUIRE(run.report.numerics.size() == 1);
       const NumericsFinding& finding = run.report.numerics[0];
       CHECK(finding.step == 57);
@@ -110,7 +111,7 @@ TEST_CASE("check numerics: an overflow planted at step 57 is named there for eve
       CHECK(contains(to_string(finding), "step 57: head/square: 3 infinite numbers ("));
       CHECK(contains(to_string(finding), "; input 0 f32[12] from "));
       // Nothing else is changed.
-      CHECK(run.report.steps == kSteps);
+      CHECK(run.report.steps == kCheckedSteps);
       CHECK(run.sha == plain.sha);
       REQUIRE(run.losses.size() == plain.losses.size());
       for (size_t i = 0; i < run.losses.size(); ++i) {
@@ -125,14 +126,14 @@ TEST_CASE("check numerics: an overflow planted at step 57 is named there for eve
 TEST_CASE("check numerics: each step is named where each is asked for") {
   for (const int64_t loop_size : {1, 7, 100}) {
     CAPTURE(loop_size);
-    const Trained run = train("npu", NumericsMode::kEvery, loop_size, {5, 6, 41, 57});
+    const CheckedRun run = train_checked("npu", NumericsMode::kEvery, loop_size, {5, 6, 41, 57});
     std::vector<int64_t> steps;
     for (const NumericsFinding& finding : run.report.numerics) {
       steps.push_back(finding.step);
       CHECK(finding.name == "head/square");
     }
     CHECK(steps == std::vector<int64_t>{5, 6, 41, 57});
-    CHECK(run.sha == train("npu", NumericsMode::kOff, loop_size, {5, 6, 41, 57}).sha);
+    CHECK(run.sha == train_checked("npu", NumericsMode::kOff, loop_size, {5, 6, 41, 57}).sha);
   }
 }
 
@@ -141,7 +142,7 @@ TEST_CASE("check numerics: the first hundred steps are told of and no more") {
   std::iota(planted.begin(), planted.end(), int64_t{2});
   int told = 0;
   set_log_sink([&](LogLevel, const std::string& line) { told += contains(line, "head/square"); });
-  const Trained run = train("npu", NumericsMode::kEvery, 50, planted, true, 110);
+  const CheckedRun run = train_checked("npu", NumericsMode::kEvery, 50, planted, true, 110);
   set_log_sink({});
   CHECK(told == 100);
   REQUIRE(run.report.numerics.size() == 100);
@@ -151,21 +152,22 @@ TEST_CASE("check numerics: the first hundred steps are told of and no more") {
 }
 
 TEST_CASE("check numerics: weights that are not finite from the start are nobody's fault") {
-  Model m(false);
+  GuardedModel m(false);
   Session session(m.graph, device("npu"));
   session.write(m.w, Tensor::full(f32, {6, 3}, std::nan("")));
-  Trainer trainer(session,
-                  {.update = m.update, .fetches = {m.loss}, .source = rows(session.device(), {})});
+  Trainer trainer(
+      session,
+      {.update = m.update, .fetches = {m.loss}, .source = planted_rows(session.device(), {})});
   CHECK(trainer.fit({.steps = 5, .check_numerics = NumericsMode::kEvery}).numerics.empty());
 }
 
 TEST_CASE("check numerics: a training that a hook ends is looked at to its last step") {
-  Model m(false);
+  GuardedModel m(false);
   Session session(m.graph, device("npu"));
-  Trainer trainer(session,
-                  {.update = m.update, .fetches = {}, .source = rows(session.device(), {7})});
+  Trainer trainer(
+      session, {.update = m.update, .fetches = {}, .source = planted_rows(session.device(), {7})});
   const TrainReport report =
-      trainer.fit({.steps = kSteps,
+      trainer.fit({.steps = kCheckedSteps,
                    .every_n_steps = {{.n = 9, .hook = [](int64_t) { return LoopControl::kStop; }}},
                    .check_numerics = NumericsMode::kFirst});
   CHECK(report.steps == 9);
@@ -185,7 +187,7 @@ TEST_CASE("check numerics: weights that an update spoiled are named by the op th
     Session session(g, device("npu"));
     Trainer trainer(session, {.update = Update{{{w, spoiled}}},
                               .fetches = {loss},
-                              .source = rows(session.device(), {30})});
+                              .source = planted_rows(session.device(), {30})});
     const TrainReport report =
         trainer.fit({.steps = 50, .loop_size = loop_size, .check_numerics = NumericsMode::kFirst});
     REQUIRE(report.numerics.size() == 1);
@@ -205,7 +207,7 @@ TEST_CASE("check numerics: what a device stops at the largest f16 is named too")
                   {.precision = "fp32", .device_options = npu::options("ascend910")});
   Trainer trainer(session, {.update = Update{{{w, w + loss}}},
                             .fetches = {loss},
-                            .source = rows(session.device(), {12})});
+                            .source = planted_rows(session.device(), {12})});
   const TrainReport report =
       trainer.fit({.steps = 20, .loop_size = 7, .check_numerics = NumericsMode::kFirst});
   REQUIRE(report.numerics.size() == 1);
@@ -218,7 +220,7 @@ TEST_CASE("check numerics: what a device stops at the largest f16 is named too")
 TEST_CASE(
     "check numerics: data that fail while steps are done again leave the training as it was") {
   const auto run = [](NumericsMode mode, std::string* error) {
-    Model m(true);
+    GuardedModel m(true);
     Session session(m.graph, device("npu"));
     int passes = 0;
     const auto feeder =

@@ -6,13 +6,13 @@
 #include <doctest/doctest.h>
 
 #include "keel/backends/registry.h"
-#include "keel/core/base/log.h"
-#include "keel/core/base/random.h"
 #include "keel/graph/graph.h"
 #include "keel/ops/nn/nn.h"
 #include "keel/ops/ops.h"
 
+#include "support/drawn_tensor.h"
 #include "support/error_of.h"
+#include "support/logged_warnings.h"
 
 TEST_SUITE_BEGIN("unit");
 
@@ -20,14 +20,10 @@ namespace keel {
 namespace {
 
 using keel_test::contains;
+using keel_test::drawn;
 using keel_test::error_of;
+using keel_test::LoggedWarnings;
 using Names = std::vector<std::string>;
-
-Tensor drawn(const Shape& shape, uint64_t key) {
-  Tensor t(f32, shape);
-  for (int64_t i = 0; i < t.num_elements(); ++i) t.set(i, normal(key, static_cast<uint64_t>(i)));
-  return t;
-}
 
 // Training steps that have something for each pass: equal nodes, cheap values that several read,
 // variables of loops that nobody reads, dead nodes.
@@ -61,16 +57,16 @@ struct Step {
   }
 };
 
-struct Outcome {
+struct ThreeSteps {
   std::vector<double> losses;
   std::string states;
-  bool operator==(const Outcome&) const = default;
+  bool operator==(const ThreeSteps&) const = default;
 };
 
-Outcome trained(const std::string& model, const std::string& where, const Names& disabled) {
+ThreeSteps trained(const std::string& model, const std::string& where, const Names& disabled) {
   Step step(model);
   Session session(step.graph, device(where), {.seed = 5, .disabled_passes = disabled});
-  Outcome outcome;
+  ThreeSteps outcome;
   const Tensor labels = Tensor::of<int32_t>({6}, {0, 1, 2, 3, 4, 5});
   for (uint64_t i = 0; i < 3; ++i) {
     const Tensor loss =
@@ -94,20 +90,6 @@ Loop counting_loop(Session& session, Graph& graph, Names disabled = {}) {
   return session.sink(
       {.update = {{{w, next}}}, .fetches = {next}, .disabled_passes = std::move(disabled)});
 }
-
-// The warnings of the log while it lives.
-class Warnings {
- public:
-  Warnings() {
-    set_log_sink([this](LogLevel level, const std::string& line) {
-      if (level == LogLevel::kWarn) lines.push_back(line);
-    });
-  }
-  ~Warnings() { set_log_sink({}); }
-  Warnings(const Warnings&) = delete;
-  Warnings& operator=(const Warnings&) = delete;
-  Names lines;
-};
 
 }  // namespace
 
@@ -192,16 +174,16 @@ TEST_CASE("conflicts between passes switch off what is of no use and tell of it"
     CHECK(select_passes(conflict.off).notices.size() == 1);
   }
 
-  const Warnings warnings;
+  const LoggedWarnings warnings;
   Graph graph;
   graph.state("w", zeros({2}));
   Session session(graph, device("cpu"), {.disabled_passes = {"fuse"}});
-  REQUIRE(warnings.lines.size() == 1);
-  CHECK(contains(warnings.lines[0], "without fuse the pass recompute_cheap is off, too"));
+  REQUIRE(warnings.lines().size() == 1);
+  CHECK(contains(warnings.lines()[0], "without fuse the pass recompute_cheap is off, too"));
   const Loop loop = counting_loop(session, graph);
   const CompileReport& report = loop.compile_report();
   CHECK(report.disabled_passes == Names{"recompute_cheap", "fuse"});
-  CHECK(report.notices == warnings.lines);
+  CHECK(report.notices == warnings.lines());
   for (const PassReport& pass : report.passes) {
     CHECK(pass.name != "fuse");
     CHECK(pass.name != "recompute_cheap");
@@ -233,7 +215,7 @@ TEST_CASE("the passes that are off are a part of a program's key") {
 TEST_CASE("no bit depends on a pass but where the table says so") {
   for (const char* where : {"cpu:0", "npu:0"}) {
     for (const char* model : {"dense", "norm and dropout", "layer norm", "lstm"}) {
-      const Outcome expected = trained(model, where, {});
+      const ThreeSteps expected = trained(model, where, {});
       CHECK(expected.losses.size() == 3);
       for (const Pass& pass : passes()) {
         if (!pass.may_be_disabled() || *pass.changes_bits != '\0') continue;
@@ -267,10 +249,10 @@ TEST_CASE("what follows of passes that are off for one loop is in the log once")
   const auto told = [](const Names& session_off, const Names& loop_off) {
     Graph graph;
     graph.state("w", zeros({2}));
-    const Warnings warnings;
+    const LoggedWarnings warnings;
     Session session(graph, device("npu"), {.disabled_passes = session_off});
     const Loop loop = counting_loop(session, graph, loop_off);
-    return warnings.lines;
+    return warnings.lines();
   };
   const Names of_loop = told({}, {"fuse"});
   REQUIRE(of_loop.size() == 1);

@@ -31,7 +31,7 @@ size_t times(const std::string& text, const std::string& word) {
   return count;
 }
 
-Tensor waves(const Shape& shape) {
+Tensor repeating_waves(const Shape& shape) {
   Tensor t(f32, shape);
   for (int64_t i = 0; i < t.num_elements(); ++i)
     t.set(i, static_cast<double>(i * 37 % 101) / 25 - 2);
@@ -41,7 +41,8 @@ Tensor waves(const Shape& shape) {
 // Layers whose every op has another kernel than the reference's on cpu and npu.
 Value classify(Graph& g, const Value& x) {
   const Value rows = gather(x, g.input("numbers", i32, {24}), 0);
-  const Value hidden = tanh(matmul(rows, g.state("w", from_tensor(waves({40, 30})))) + 0.25f);
+  const Value hidden =
+      tanh(matmul(rows, g.state("w", from_tensor(repeating_waves({40, 30})))) + 0.25f);
   return sum(log_softmax(hidden) * hidden, {1});
 }
 
@@ -62,7 +63,7 @@ TEST_CASE("ops in a host scope have the bits of the reference on every backend")
                       }
                       return std::pair{Update{}, outputs};
                     },
-                    {waves({8, 40}), numbers}};
+                    {repeating_waves({8, 40}), numbers}};
   };
   const std::vector<Tensor> expected = run_case(make(false), "ref", false);
   for (const char* where : {"ref", "cpu", "npu"}) {
@@ -92,7 +93,7 @@ TEST_CASE("gradients of what is placed on the host run there and the rest of a s
     }
     const Update update = sgd(0.5).minimize(loss);
     Session session(g, device("npu"), {.seed = 5});
-    const Feeds feeds = {{x, waves({16, 12})}};
+    const Feeds feeds = {{x, repeating_waves({16, 12})}};
     if (tasks != nullptr) *tasks = session.describe(update, {loss}, feeds);
     std::vector<double> losses;
     for (int64_t i = 0; i < steps; ++i) losses.push_back(session.run(update, loss, feeds).at(0));
@@ -112,17 +113,17 @@ TEST_CASE("gradients of what is placed on the host run there and the rest of a s
 TEST_CASE("a host scope gives an npu the dtypes that its cores lack") {
   Graph g;
   const Value x = g.input("x", f32, {1000});
-  CHECK(
-      contains(error_of([&] {
-                 Session(g, device("npu")).run(cast(sum(cast(x, f64)), f32), {{x, waves({1000})}});
-               }),
-               "does not compute in f64"));
+  CHECK(contains(
+      error_of([&] {
+        Session(g, device("npu")).run(cast(sum(cast(x, f64)), f32), {{x, repeating_waves({1000})}});
+      }),
+      "does not compute in f64"));
   Value total;
   {
     const HostScope scope(g);
     total = cast(sum(cast(x, f64)), f32);
   }
-  const Tensor values = waves({1000});
+  const Tensor values = repeating_waves({1000});
   double expected = 0;
   for (int64_t i = 0; i < 1000; ++i) expected += values.at(i);
   CHECK(Session(g, device("npu")).run(total, {{x, values}}).at(0) ==
@@ -180,7 +181,9 @@ TEST_CASE("another placement than the host is an error with the user's line") {
     const AttributeScope scope(g, kPlacementAttribute, "gpu");
     y = exp(x);
   }
-  const std::string error = error_of([&] { Session(g, device("cpu")).run(y, {{x, waves({4})}}); });
+  const std::string error = error_of([&] {
+    Session(g, device("cpu")).run(y, {{x, repeating_waves({4})}});
+  });
   CHECK(contains(error, "exp: attribute placement: expected 'host', got 'gpu'"));
   CHECK(contains(error, "test_placement.cpp:"));
 }

@@ -13,6 +13,7 @@
 #include "keel/keel.h"
 
 #include "runtime_for_tests.h"
+#include "support/count_of.h"
 #include "support/declining_backend.h"
 
 TEST_SUITE_BEGIN("unit");
@@ -21,6 +22,7 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
+using keel_test::count_of;
 
 // A regression whose loss is computed in f64, which npu has not got. Each op rounds once, so that
 // all backends give the same bits.
@@ -56,7 +58,7 @@ std::shared_ptr<NumberFeeder> line_feeder(const Device& device) {
   return feeder;
 }
 
-struct Trained {
+struct PlacedRun {
   std::vector<double> losses;
   std::string states;
   LoopKind kind = LoopKind::kNone;
@@ -64,12 +66,13 @@ struct Trained {
   std::string tasks;
 };
 
-Trained train(const Device& device, PlacementPolicy policy, int64_t launches, int64_t steps) {
+PlacedRun train_placed(const Device& device, PlacementPolicy policy, int64_t launches,
+                       int64_t steps) {
   WideLoss model;
   Session session(model.graph, device, {.placement = policy});
   Loop loop = session.sink(
       {.update = model.update, .fetches = {model.loss}, .source = line_feeder(device)});
-  Trained trained;
+  PlacedRun trained;
   for (int64_t i = 0; i < launches; ++i) {
     const LoopReport report = loop.run(steps);
     for (const double loss : report[model.loss]) trained.losses.push_back(loss);
@@ -79,12 +82,6 @@ Trained train(const Device& device, PlacementPolicy policy, int64_t launches, in
   trained.report = loop.compile_report();
   trained.tasks = loop.describe();
   return trained;
-}
-
-int count_of(const std::string& text, const std::string& part) {
-  int count = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
 }
 
 // A device that lacks one op, and runs it on its host processor.
@@ -122,13 +119,14 @@ TEST_CASE("policy full lists everything that the device lacks with reasons and l
 }
 
 TEST_CASE("policy mixed trains sunk with the bits of the reference and of cpu") {
-  const Trained expected = train(device("ref"), PlacementPolicy::kFull, 3, 10);
+  const PlacedRun expected = train_placed(device("ref"), PlacementPolicy::kFull, 3, 10);
   CHECK(expected.losses.back() < expected.losses.front() / 4);
   CHECK(expected.report.placement.host_tasks == 0);
-  CHECK(train(device("ref"), PlacementPolicy::kMixed, 3, 10).report.placement.host_tasks == 0);
-  const Trained mixed = train(device("npu"), PlacementPolicy::kMixed, 3, 10);
+  CHECK(train_placed(device("ref"), PlacementPolicy::kMixed, 3, 10).report.placement.host_tasks ==
+        0);
+  const PlacedRun mixed = train_placed(device("npu"), PlacementPolicy::kMixed, 3, 10);
   CAPTURE(mixed.tasks);
-  const Trained cpu = train(device("cpu"), PlacementPolicy::kFull, 3, 10);
+  const PlacedRun cpu = train_placed(device("cpu"), PlacementPolicy::kFull, 3, 10);
   CHECK(mixed.losses == cpu.losses);
   CHECK(mixed.states == cpu.states);
   CHECK(mixed.losses == expected.losses);
@@ -137,11 +135,11 @@ TEST_CASE("policy mixed trains sunk with the bits of the reference and of cpu") 
   CHECK(contains(mixed.tasks, "AI_CPU"));
   CHECK(contains(mixed.tasks, "policy mixed because the NPU does not compute in f64"));
   // One launch of ten steps or ten of one.
-  CHECK(train(device("npu"), PlacementPolicy::kMixed, 30, 1).states == expected.states);
+  CHECK(train_placed(device("npu"), PlacementPolicy::kMixed, 30, 1).states == expected.states);
 }
 
 TEST_CASE("the placement report names each node its place and the rule") {
-  const Trained mixed = train(device("npu"), PlacementPolicy::kMixed, 1, 1);
+  const PlacedRun mixed = train_placed(device("npu"), PlacementPolicy::kMixed, 1, 1);
   const PlacementReport& report = mixed.report.placement;
   CHECK(report.policy == PlacementPolicy::kMixed);
   int64_t on_host = 0;
@@ -321,9 +319,9 @@ TEST_CASE("a HostScope in a loop that moves to the host keeps its kernel and cop
   Session session(g, device("npu"), {.placement = PlacementPolicy::kMixed});
   const std::string tasks = session.describe({}, {out[0]}, {{x, values}});
   CAPTURE(tasks);
-  CHECK(count_of(tasks, "MEMCPY  D2H") == 1);
-  CHECK(count_of(tasks, "MEMCPY  H2D") == 1);
-  CHECK(count_of(tasks, "its scope places it there") == 3);
+  CHECK(count_of("MEMCPY  D2H", tasks) == 1);
+  CHECK(count_of("MEMCPY  H2D", tasks) == 1);
+  CHECK(count_of("its scope places it there", tasks) == 3);
 }
 
 TEST_CASE("a branch in a loop that moves to the host copies nothing in its turns") {
@@ -344,8 +342,8 @@ TEST_CASE("a branch in a loop that moves to the host copies nothing in its turns
   CHECK(session.run({out[0]}, feeds)[0].at(7) == 2.0 * 1.5 * 1.5 * 1.5);
   const std::string tasks = session.describe({}, {out[0]}, feeds);
   CAPTURE(tasks);
-  CHECK(count_of(tasks, "MEMCPY  D2H") == 2);
-  CHECK(count_of(tasks, "MEMCPY  H2D") == 1);
+  CHECK(count_of("MEMCPY  D2H", tasks) == 2);
+  CHECK(count_of("MEMCPY  H2D", tasks) == 1);
 }
 
 TEST_CASE("mixed parts of a loop that the host drives conflict with a loop size above 1") {

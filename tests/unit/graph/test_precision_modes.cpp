@@ -16,6 +16,7 @@
 #include "keel/ops/ops.h"
 
 #include "support/error_of.h"
+#include "unit/graph/precision_of_mode_for_tests.h"
 
 TEST_SUITE_BEGIN("graph");
 
@@ -24,12 +25,7 @@ namespace {
 using namespace keel;
 using keel_test::contains;
 using keel_test::error_of;
-
-Precision of_mode(const std::string& name) {
-  Precision p;
-  p.mode = name;
-  return p;
-}
+using keel_test::of_mode;
 
 Precision of_mode_v2(const std::string& name) {
   Precision p;

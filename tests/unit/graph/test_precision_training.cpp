@@ -9,6 +9,7 @@
 #include "keel/core/base/parallel_for.h"
 
 #include "runtime_for_tests.h"
+#include "support/built_in_backends.h"
 #include "support/fusion.h"
 
 TEST_SUITE_BEGIN("unit");
@@ -17,6 +18,7 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
+using keel_test::kBuiltInBackends;
 
 constexpr int64_t kBatch = 16;
 constexpr int64_t kInputs = 20;
@@ -55,13 +57,13 @@ std::shared_ptr<NumberFeeder> batches(Device device) {
   return feeder;
 }
 
-struct Training {
+struct PrecisionRun {
   std::vector<double> losses;
   std::string sha256;
 };
 
-Training train(const std::string& backend, const std::string& precision, bool fuse = true,
-               int64_t loop_size = 40) {
+PrecisionRun train_with_precision(const std::string& backend, const std::string& precision,
+                                  bool fuse = true, int64_t loop_size = 40) {
   constexpr int64_t kSteps = 40;
   SmallModel m;
   Session session(
@@ -71,7 +73,7 @@ Training train(const std::string& backend, const std::string& precision, bool fu
   Loop loop = session.sink({.update = m.update, .fetches = {m.loss}, .source = feeder});
   CHECK(loop.compile_report().precision.mode == precision);
   CHECK(loop.compile_report().precision.decisions.empty() == (precision == "fp32"));
-  Training result;
+  PrecisionRun result;
   for (int64_t done = 0; done < kSteps; done += loop_size) {
     const LoopReport report = loop.run(std::min(loop_size, kSteps - done));
     const auto row = report[m.loss];
@@ -81,20 +83,18 @@ Training train(const std::string& backend, const std::string& precision, bool fu
   return result;
 }
 
-const std::vector<const char*> kBackends = {"ref", "cpu", "npu"};
-
 }  // namespace
 
 TEST_CASE("precision: losses of a mixed training stay close to those of f32") {
-  for (const char* backend : kBackends) {
+  for (const std::string& backend : kBuiltInBackends) {
     CAPTURE(backend);
-    const Training full = train(backend, "fp32");
+    const PrecisionRun full = train_with_precision(backend, "fp32");
     REQUIRE(full.losses.back() < 0.7 * full.losses.front());
     // Operands are off by 2^-9 (bf16) and 2^-12 (f16) at most; the way there may drift by more.
     for (const std::string mode : {"mixed_bf16", "mixed_fp16"}) {
       const double bound = mode == "mixed_bf16" ? 0.02 : 0.003;
       CAPTURE(mode);
-      const Training mixed = train(backend, mode);
+      const PrecisionRun mixed = train_with_precision(backend, mode);
       REQUIRE(mixed.losses.size() == full.losses.size());
       for (size_t i = 0; i < full.losses.size(); ++i) {
         CHECK(std::fabs(mixed.losses[i] - full.losses[i]) <= bound * full.losses[i]);
@@ -110,11 +110,11 @@ TEST_CASE("precision: no bit depends on loop size or threads or fusion") {
                              "mixed_bfloat16", "force_fp32"}) {
       CAPTURE(backend);
       CAPTURE(mode);
-      const Training expected = train(backend, mode);
+      const PrecisionRun expected = train_with_precision(backend, mode);
       for (const int count : {1, 2, 3}) {
         const ComputeThreads some(count);
         for (const bool fuse : {true, false}) {
-          const Training other = train(backend, mode, fuse, count * 7);
+          const PrecisionRun other = train_with_precision(backend, mode, fuse, count * 7);
           CHECK(other.losses == expected.losses);
           CHECK(other.sha256 == expected.sha256);
         }
@@ -124,10 +124,10 @@ TEST_CASE("precision: no bit depends on loop size or threads or fusion") {
 }
 
 TEST_CASE("precision: the backends agree on a mixed step") {
-  const Training oracle = train("ref", "mixed_bf16");
+  const PrecisionRun oracle = train_with_precision("ref", "mixed_bf16");
   for (const char* backend : {"cpu", "npu"}) {
     CAPTURE(backend);
-    const Training other = train(backend, "mixed_bf16");
+    const PrecisionRun other = train_with_precision(backend, "mixed_bf16");
     // Sums in another order may round an operand of the next product the other way.
     for (size_t i = 0; i < oracle.losses.size(); ++i) {
       CHECK(std::fabs(other.losses[i] - oracle.losses[i]) <= 0.01 * oracle.losses[i]);
@@ -136,7 +136,7 @@ TEST_CASE("precision: the backends agree on a mixed step") {
 }
 
 TEST_CASE("precision: gradients through a loop train as well") {
-  for (const char* backend : kBackends) {
+  for (const std::string& backend : kBuiltInBackends) {
     CAPTURE(backend);
     const auto losses_of = [&](const char* precision) {
       Graph g;

@@ -18,6 +18,7 @@
 
 #include "ranks_for_tests.h"
 #include "runtime_for_tests.h"
+#include "support/built_in_backends.h"
 
 TEST_SUITE_BEGIN("loop");
 
@@ -25,6 +26,7 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
+using keel_test::kBuiltInBackends;
 
 constexpr int64_t kDepth = 32;
 
@@ -79,12 +81,10 @@ std::shared_ptr<DeviceQueue> filled_queue(const std::string& backend, int64_t el
   return queue;
 }
 
-constexpr const char* kBackends[] = {"ref", "cpu", "npu"};
-
 }  // namespace
 
 TEST_CASE("rank votes: a launch has one before its first step and one behind its last") {
-  for (const std::string backend : kBackends) {
+  for (const std::string& backend : kBuiltInBackends) {
     CAPTURE(backend);
     none_failed(run_ranks(3, [&](const std::shared_ptr<Group>& group) {
       Counting model(group);
@@ -102,7 +102,7 @@ TEST_CASE("rank votes: a launch has one before its first step and one behind its
 }
 
 TEST_CASE("rank votes: the end of a rank's data ends the loop of all behind one step") {
-  for (const std::string backend : kBackends) {
+  for (const std::string& backend : kBuiltInBackends) {
     CAPTURE(backend);
     none_failed(run_ranks(2, [&](const std::shared_ptr<Group>& group) {
       const bool ends = group->rank() == 1;
@@ -131,7 +131,7 @@ TEST_CASE("rank votes: fewer steps and other loop sizes of one rank count for al
 }
 
 TEST_CASE("rank votes: data that fails on one rank ends all with an error behind one step") {
-  for (const std::string backend : kBackends) {
+  for (const std::string& backend : kBuiltInBackends) {
     CAPTURE(backend);
     const auto errors = on_local_ranks(2, [&](const std::shared_ptr<Group>& group) {
       const bool fails = group->rank() == 1;
@@ -171,7 +171,7 @@ TEST_CASE("rank votes: an element that comes late is waited for") {
 }
 
 TEST_CASE("rank votes: a stop that one rank is asked for ends all behind one step") {
-  for (const std::string backend : kBackends) {
+  for (const std::string& backend : kBuiltInBackends) {
     CAPTURE(backend);
     std::vector<int64_t> steps(2);
     none_failed(run_ranks(2, [&](const std::shared_ptr<Group>& group) {
@@ -194,7 +194,7 @@ TEST_CASE("rank votes: a stop that one rank is asked for ends all behind one ste
 }
 
 TEST_CASE("rank votes: a stop value that sums lead to is voted for behind each step") {
-  for (const std::string backend : kBackends) {
+  for (const std::string& backend : kBuiltInBackends) {
     for (const bool fused : {true, false}) {
       CAPTURE(backend);
       CAPTURE(fused);
@@ -223,7 +223,7 @@ TEST_CASE("rank votes: a stop value that sums lead to is voted for behind each s
 }
 
 TEST_CASE("rank votes: a stop value of one rank's own is voted for behind each step") {
-  for (const std::string backend : kBackends) {
+  for (const std::string& backend : kBuiltInBackends) {
     CAPTURE(backend);
     none_failed(run_ranks(2, [&](const std::shared_ptr<Group>& group) {
       Counting model(group);
@@ -240,7 +240,7 @@ TEST_CASE("rank votes: a stop value of one rank's own is voted for behind each s
 
 TEST_CASE(
     "rank votes: ranks whose sums stop them at other thresholds or not at all leave together") {
-  for (const std::string backend : kBackends) {
+  for (const std::string& backend : kBuiltInBackends) {
     for (const bool one_has_none : {false, true}) {
       CAPTURE(backend);
       CAPTURE(one_has_none);

@@ -30,7 +30,7 @@ Value dense_block(Value x, const std::string& name) {
   return x;
 }
 
-struct Outcome {
+struct BlocksOutcome {
   double loss = 0;
   std::string states;
   size_t scratch_bytes = 0;
@@ -38,8 +38,9 @@ struct Outcome {
 };
 
 // Three steps of a chain of blocks, each in a scope of its own or in none.
-Outcome train(const std::string& backend, const Block& block, bool recompute, bool fuse = true,
-              const Optimizer& optimizer = sgd(0.1, {.momentum = 0.9})) {
+BlocksOutcome train_blocks(const std::string& backend, const Block& block, bool recompute,
+                           bool fuse = true,
+                           const Optimizer& optimizer = sgd(0.1, {.momentum = 0.9})) {
   Graph g;
   const Value x = g.input("x", f32, {kRows, kWidth});
   Value y = x;
@@ -58,7 +59,7 @@ Outcome train(const std::string& backend, const Block& block, bool recompute, bo
   Tensor rows(f32, {kRows, kWidth});
   for (int64_t i = 0; i < rows.num_elements(); ++i)
     rows.set(i, static_cast<double>(i * 37 % 101) / 101 - 0.5);
-  Outcome outcome;
+  BlocksOutcome outcome;
   for (int step = 0; step < 3; ++step)
     outcome.loss = session.run(update, {loss}, {{x, rows}})[0].at(0);
   outcome.states = session.state_sha256();
@@ -77,8 +78,8 @@ TEST_CASE("recomputed blocks give the same bits in less memory") {
     for (const bool fuse : {true, false}) {
       CAPTURE(name);
       CAPTURE(fuse);
-      const Outcome kept = train(name, dense_block, false, fuse);
-      const Outcome again = train(name, dense_block, true, fuse);
+      const BlocksOutcome kept = train_blocks(name, dense_block, false, fuse);
+      const BlocksOutcome again = train_blocks(name, dense_block, true, fuse);
       CHECK(again.loss == kept.loss);
       CHECK(again.states == kept.states);
       CHECK(again.scratch_bytes * 4 < kept.scratch_bytes * 3);
@@ -90,8 +91,8 @@ TEST_CASE("recomputed blocks give the same bits in less memory") {
 // Whose updates wait for scalars that come behind all gradients.
 TEST_CASE("recomputed blocks take less memory with schedules and bias corrections") {
   const Optimizer optimizer = adam(cosine_decay(0.01, 100));
-  const Outcome kept = train("cpu", dense_block, false, true, optimizer);
-  const Outcome again = train("cpu", dense_block, true, true, optimizer);
+  const BlocksOutcome kept = train_blocks("cpu", dense_block, false, true, optimizer);
+  const BlocksOutcome again = train_blocks("cpu", dense_block, true, true, optimizer);
   CHECK(again.states == kept.states);
   CHECK(again.scratch_bytes * 4 < kept.scratch_bytes * 3);
 }
@@ -103,8 +104,8 @@ TEST_CASE("recomputed blocks drop the same elements and keep running statistics"
     x = norm(dense_block(x, name), Mode::kTraining);
     return dropout(relu(x), 0.4) + x;
   };
-  const Outcome kept = train("cpu", block, false);
-  const Outcome again = train("cpu", block, true);
+  const BlocksOutcome kept = train_blocks("cpu", block, false);
+  const BlocksOutcome again = train_blocks("cpu", block, true);
   CHECK(again.loss == kept.loss);
   CHECK(again.states == kept.states);
   CHECK(again.scratch_bytes < kept.scratch_bytes);
@@ -121,8 +122,8 @@ TEST_CASE("recomputed loops keep their turns only while their gradients are comp
   };
   for (const char* name : {"ref", "cpu"}) {
     CAPTURE(name);
-    const Outcome kept = train(name, block, false);
-    const Outcome again = train(name, block, true);
+    const BlocksOutcome kept = train_blocks(name, block, false);
+    const BlocksOutcome again = train_blocks(name, block, true);
     CHECK(again.loss == kept.loss);
     CHECK(again.states == kept.states);
     CHECK(again.scratch_bytes < kept.scratch_bytes);

@@ -35,7 +35,7 @@ std::vector<std::string> shown(const Graph& graph, const std::string& op) {
 using Names = std::vector<std::string>;
 
 // A step for `fuse`: the fetches of a graph with known shapes.
-std::unique_ptr<Graph> specialised(const Graph& g, const Values& fetches) {
+std::unique_ptr<Graph> specialised_step(const Graph& g, const Values& fetches) {
   SpecialiseRequest request;
   request.graph = &g;
   request.fetches = fetches;
@@ -43,13 +43,13 @@ std::unique_ptr<Graph> specialised(const Graph& g, const Values& fetches) {
   return specialise(request);
 }
 
-struct Classifier {
+struct ScopedClassifier {
   Graph g;
   Value x = g.input("x", f32, {8, 6});
   Value y = g.input("y", u8, {8});
   Value loss;
   Update update;
-  explicit Classifier(bool scoped = true) {
+  explicit ScopedClassifier(bool scoped = true) {
     const auto build = [&] {
       const Value h = relu(dense(dropout(x, 0.25), 5, {.name = "hidden1"}));
       return mean(softmax_cross_entropy(dense(h, 3, {.name = "logits"}), y));
@@ -175,7 +175,7 @@ TEST_CASE("names that cannot be are refused with the user's line") {
 }
 
 TEST_CASE("tasks of a training have the names of what they compute") {
-  Classifier c;
+  ScopedClassifier c;
   for (const char* on : {"ref", "cpu", "npu"}) {
     CAPTURE(on);
     Session session(c.g, device(on));
@@ -193,8 +193,8 @@ TEST_CASE("tasks of a training have the names of what they compute") {
 }
 
 TEST_CASE("names enter no result") {
-  Classifier scoped(true), plain(false);
-  const auto states_of = [](Classifier& c, const char* on) {
+  ScopedClassifier scoped(true), plain(false);
+  const auto states_of = [](ScopedClassifier& c, const char* on) {
     Session session(c.g, device(on), {.seed = 9});
     std::string losses;
     for (int i = 0; i < 5; ++i)
@@ -214,7 +214,7 @@ TEST_CASE("layers that compute the same share a body and keep their names") {
     const NameScope layer(g, "layer" + std::to_string(i));
     x = tanh(matmul(x, g.state("w" + std::to_string(i), ones({4, 4}))) + 1.0f);
   }
-  const auto step = specialised(g, {x});
+  const auto step = specialised_step(g, {x});
   const auto result = fuse(*step, everything);
   CHECK(shown(*result, "fused") == Names{"layer0/matmul + add + tanh", "layer1/matmul + add + tanh",
                                          "layer2/matmul + add + tanh"});
@@ -242,7 +242,7 @@ TEST_CASE("a fused node shows each scope once and knows every member") {
     y = named(tanh(exp(h)), "top");
   }
   y = neg(y);
-  const auto result = fuse(*specialised(g, {y}), everything);
+  const auto result = fuse(*specialised_step(g, {y}), everything);
   CHECK(shown(*result, "fused") == Names{"mul + a/matmul + add + b/exp + top + neg"});
   for (const Node& node : result->nodes()) {
     if (!is_fused_node(node)) continue;
@@ -263,7 +263,7 @@ TEST_CASE("what passes make for a named node lies in its scope") {
     const NameScope scope(g, "s");
     y = named(softmax(x), "p");
   }
-  const auto step = specialised(g, {y});
+  const auto step = specialised_step(g, {y});
   CHECK(full_name(step->outputs()[0].node()) == "s/p");
   const auto not_softmax = [](const Node& node) {
     return Support{node.op_name() != "softmax", ""};
@@ -279,14 +279,14 @@ TEST_CASE("what passes make for a named node lies in its scope") {
     const NameScope scope(h, "c");
     z = h.constant(counting({3})) + 1.0f;
   }
-  const auto folded = fold(*specialised(h, {z}));
+  const auto folded = fold(*specialised_step(h, {z}));
   CHECK(folded->outputs()[0].node().op_name() == "constant");
   CHECK(folded->outputs()[0].node().label().scope == "c");
   // Where two nodes are equal, the name that one has stays.
   Graph k;
   const Value a = k.input("a", f32, {3});
   const Value first = exp(a), second = named(exp(a), "e");
-  const auto merged = cse(*specialised(k, {first, second}));
+  const auto merged = cse(*specialised_step(k, {first, second}));
   CHECK(shown(*merged, "exp") == Names{"e"});
 }
 
@@ -314,7 +314,7 @@ TEST_CASE("scoped attributes survive every pass and keep equal nodes apart") {
   CHECK(*scoped_attribute(again.node(), "a") == "1");
 
   const Value loss = sum(plain) + sum(marked) + sum(again);
-  const auto step = specialised(g, {loss, gradients(loss, {w})[0]});
+  const auto step = specialised_step(g, {loss, gradients(loss, {w})[0]});
   const auto merged = cse(*fold(*decompose(*step, everything)));
   CHECK(shown(*merged, "matmul").size() >= 3);
   size_t hosts = 0, gradients_of_hosts = 0;
@@ -376,8 +376,8 @@ TEST_CASE("keep_dtype_scope: what is built in it keeps its dtypes under every mo
     kept = matmul(x, g.state("w", ones({6, 2})));
   }
   PrecisionReport report;
-  apply_precision(*specialised(g, {kept}), {.mode = &find_precision_mode("mixed_bf16")}, everything,
-                  &report);
+  apply_precision(*specialised_step(g, {kept}), {.mode = &find_precision_mode("mixed_bf16")},
+                  everything, &report);
   REQUIRE(report.decisions.size() == 1);
   CHECK(contains(to_string(report.decisions[0]), "head/matmul: f32 by attribute precision: keep"));
   {
@@ -385,7 +385,7 @@ TEST_CASE("keep_dtype_scope: what is built in it keeps its dtypes under every mo
     wrong = matmul(x, g.state("v", ones({6, 2})));
   }
   const std::string text = error_of([&] {
-    apply_precision(*specialised(g, {wrong}), {.mode = &find_precision_mode("mixed_bf16")},
+    apply_precision(*specialised_step(g, {wrong}), {.mode = &find_precision_mode("mixed_bf16")},
                     everything);
   });
   CHECK(contains(text, "matmul: attribute precision: expected 'keep', got 'f64'"));
@@ -403,7 +403,7 @@ TEST_CASE("the text of a graph keeps names attributes and members") {
   }
   y = neg(y);
   for (const bool fused : {false, true}) {
-    auto graph = specialised(g, {y});
+    auto graph = specialised_step(g, {y});
     if (fused) graph = fuse(*graph, everything);
     const std::string text = print_graph(*graph);
     CAPTURE(text);

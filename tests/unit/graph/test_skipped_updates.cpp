@@ -14,6 +14,7 @@
 #include "runtime_for_tests.h"
 #include "support/declining_backend.h"
 #include "support/temp_folder.h"
+#include "unit/graph/infinity_for_tests.h"
 
 TEST_SUITE_BEGIN("loop");
 
@@ -22,16 +23,15 @@ namespace {
 using namespace keel;
 using namespace keel::testing;
 using keel_test::DecliningBackend;
+using keel_test::kInfinity;
 using keel_test::TempFolder;
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // Elements 2, 3, 7, 12 ... hold what no model survives.
 bool is_bad(int64_t i) { return i % 5 == 2 || i == 3; }
 
 // Rows for a regression; with `skip`, the bad ones are left out and the next good ones come
 // instead.
-std::shared_ptr<NumberFeeder> rows(const Device& on, bool leave_out_bad) {
+std::shared_ptr<NumberFeeder> regression_rows(const Device& on, bool leave_out_bad) {
   auto feeder = std::make_shared<NumberFeeder>(
       on, ElementSpec{{{"x", {f32, {4, 3}}}}},
       [leave_out_bad](int64_t position, const std::vector<void*>& fields) {
@@ -100,8 +100,8 @@ int64_t skipped(Session& session, int64_t otherwise) {
   return otherwise;
 }
 
-void check_equal(const std::map<std::string, Tensor>& got,
-                 const std::map<std::string, Tensor>& expected) {
+void check_states(const std::map<std::string, Tensor>& got,
+                  const std::map<std::string, Tensor>& expected) {
   for (const auto& state : expected) {
     CAPTURE(state.first);
     REQUIRE(got.contains(state.first));
@@ -114,7 +114,8 @@ std::map<std::string, Tensor> after_good_rows(const Device& on, const Optimizer&
                                               int64_t updates) {
   Regression m(false, optimizer);
   Session session(m.graph, on);
-  session.sink({.update = m.update, .fetches = {m.loss}, .source = rows(on, true)}).run(updates);
+  session.sink({.update = m.update, .fetches = {m.loss}, .source = regression_rows(on, true)})
+      .run(updates);
   CHECK(session.updates_applied() == updates);
   CHECK(session.step() == updates);
   return values_of(session);
@@ -134,9 +135,9 @@ TEST_CASE("a skipped update leaves every state and counts as a step but not as a
           CAPTURE(size);
           Regression m(true, optimizer);
           Session session(m.graph, on);
-          Trainer trainer(
-              session,
-              {.update = m.update, .fetches = {m.loss, m.finite}, .source = rows(on, false)});
+          Trainer trainer(session, {.update = m.update,
+                                    .fetches = {m.loss, m.finite},
+                                    .source = regression_rows(on, false)});
           std::vector<bool> applied;
           const TrainReport report =
               trainer.fit({.steps = kSteps,
@@ -151,7 +152,7 @@ TEST_CASE("a skipped update leaves every state and counts as a step but not as a
           CHECK(session.updates_applied() == good);
           CHECK(skipped(session, kSteps - good) == kSteps - good);
           CHECK(trainer.cursor().position == kSteps);
-          check_equal(values_of(session), expected);
+          check_states(values_of(session), expected);
         }
       }
     }
@@ -166,7 +167,7 @@ TEST_CASE("a turn that skips its update changes no bit but the step counter") {
     session.run(m.update, {}, {{m.x, Tensor::full(f32, {4, 3}, 0.25)}});
     const auto before = values_of(session);
     session.run(m.update, {}, {{m.x, Tensor::full(f32, {4, 3}, kInfinity)}});
-    check_equal(values_of(session), before);
+    check_states(values_of(session), before);
     CHECK(skipped(session, 0) == 1);
     CHECK(session.step() == 2);
     CHECK(session.updates_applied() == 1);
@@ -186,21 +187,24 @@ TEST_CASE("a training that skips updates resumes bit for bit") {
     const Optimizer& optimizer = optimizers()[2];
     Regression whole(true, optimizer);
     Session expected(whole.graph, on);
-    Trainer complete(expected,
-                     {.update = whole.update, .fetches = {whole.loss}, .source = rows(on, false)});
+    Trainer complete(
+        expected,
+        {.update = whole.update, .fetches = {whole.loss}, .source = regression_rows(on, false)});
     complete.fit({.steps = 17, .loop_size = 4});
     for (const int64_t stop : {int64_t{2}, int64_t{3}, int64_t{4}, int64_t{9}}) {
       const TempFolder folder;
       Regression first(true, optimizer);
       Session begun(first.graph, on);
-      Trainer begin(begun,
-                    {.update = first.update, .fetches = {first.loss}, .source = rows(on, false)});
+      Trainer begin(
+          begun,
+          {.update = first.update, .fetches = {first.loss}, .source = regression_rows(on, false)});
       begin.fit({.steps = stop, .loop_size = 2});
       begin.save(folder.file("states"));
       Regression second(true, optimizer);
       Session session(second.graph, on);
-      Trainer trainer(
-          session, {.update = second.update, .fetches = {second.loss}, .source = rows(on, false)});
+      Trainer trainer(session, {.update = second.update,
+                                .fetches = {second.loss},
+                                .source = regression_rows(on, false)});
       trainer.resume(folder.file("states"));
       CHECK(session.updates_applied() == begun.updates_applied());
       trainer.fit({.steps = 17 - stop, .loop_size = 5});
@@ -213,8 +217,8 @@ TEST_CASE("the count of updates begins at the steps done before any could be ski
   const TempFolder folder;
   Regression m(false, sgd(0.1));
   Session session(m.graph, device("cpu"));
-  Loop early =
-      session.sink({.update = m.update, .fetches = {m.loss}, .source = rows(device("cpu"), true)});
+  Loop early = session.sink(
+      {.update = m.update, .fetches = {m.loss}, .source = regression_rows(device("cpu"), true)});
   early.run(4);
   CHECK(session.updates_applied() == 4);
   session.save(folder.file("states"));
@@ -240,7 +244,7 @@ TEST_CASE("a training that skips nothing saves no count whatever its optimizer")
   session
       .sink({.update = scheduled.update,
              .fetches = {scheduled.loss},
-             .source = rows(device("cpu"), true)})
+             .source = regression_rows(device("cpu"), true)})
       .run(4);
   session.save(path);
   CHECK(!read_safetensors(path).tensors.contains(kUpdatesState));
@@ -256,7 +260,7 @@ TEST_CASE("a training that skips nothing saves no count whatever its optimizer")
   skipping
       .sink({.update = guarded.update,
              .fetches = {guarded.loss},
-             .source = rows(device("cpu"), false)})
+             .source = regression_rows(device("cpu"), false)})
       .run(9);
   REQUIRE(skipping.updates_applied() < 9);
   skipping.save(path);
@@ -290,7 +294,7 @@ TEST_CASE("an update that may be skipped is part of a graph's own step and of it
   std::string hash;
   for (Graph* graph : {&m.graph, parsed.get()}) {
     Session session(*graph, device("cpu"));
-    session.sink({.source = rows(device("cpu"), false)}).run(9);
+    session.sink({.source = regression_rows(device("cpu"), false)}).run(9);
     CHECK(session.step() == 9);
     CHECK(session.updates_applied() == 6);
     if (hash.empty()) hash = session.state_sha256();
@@ -318,7 +322,7 @@ TEST_CASE("a predicate that always holds changes no bit of a training") {
       if (!guarded)
         expected = values_of(session);
       else
-        check_equal(values_of(session), expected);
+        check_states(values_of(session), expected);
     }
   }
 }

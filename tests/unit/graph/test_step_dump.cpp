@@ -59,7 +59,7 @@ float as_bf16(float value) {
   return static_cast<float>(std::ldexp(std::nearbyint(mantissa * 256), exponent - 8));
 }
 
-std::shared_ptr<NumberFeeder> rows(const Device& on) {
+std::shared_ptr<NumberFeeder> numbered_rows(const Device& on) {
   auto feeder = std::make_shared<NumberFeeder>(
       on, ElementSpec{{{"x", {f32, {2, 3}}}}}, [](int64_t i, const std::vector<void*>& fields) {
         const Numbers x = x_of(i + 1);
@@ -70,8 +70,8 @@ std::shared_ptr<NumberFeeder> rows(const Device& on) {
   return feeder;
 }
 
-struct Model {
-  Model() {
+struct RoundedModel {
+  RoundedModel() {
     const NameScope net(graph, "net");
     product = named(x * w, "product");
     rounded = named(cast(product, bf16), "rounded");
@@ -84,19 +84,20 @@ struct Model {
   Value product, rounded, next, loss;
 };
 
-struct Run {
+struct DumpedRun {
   TrainReport report;
   std::string sha;
   std::vector<double> losses;
 };
 
-Run train(const char* backend, int64_t loop_size, const DumpOptions& dump, int64_t steps = 7) {
-  Model m;
+DumpedRun train_dumped(const char* backend, int64_t loop_size, const DumpOptions& dump,
+                       int64_t steps = 7) {
+  RoundedModel m;
   Session session(m.graph, device(backend));
-  Trainer trainer(
-      session,
-      {.update = Update{{{m.w, m.next}}}, .fetches = {m.loss}, .source = rows(session.device())});
-  Run run;
+  Trainer trainer(session, {.update = Update{{{m.w, m.next}}},
+                            .fetches = {m.loss},
+                            .source = numbered_rows(session.device())});
+  DumpedRun run;
   run.report = trainer.fit({.steps = steps,
                             .loop_size = loop_size,
                             .on_step = [&](int64_t, std::span<const double> values,
@@ -124,7 +125,7 @@ std::vector<std::string> keys_of(const std::map<std::string, std::string>& files
   return keys;
 }
 
-void check_equal(const std::string& path, const Numbers& expected) {
+void check_file(const std::string& path, const Numbers& expected) {
   CAPTURE(path);
   const Tensor tensor = read_npy(path);
   CHECK(tensor.type() == Type{f32, {2, 3}});
@@ -144,19 +145,19 @@ Numbers each(const Numbers& a, const Numbers& b, F f) {
 TEST_CASE("dump: the listed steps of the listed nodes and the training is as without") {
   for (const char* backend : {"ref", "cpu", "npu"}) {
     CAPTURE(backend);
-    const Run plain = train(backend, 100, {});
+    const DumpedRun plain = train_dumped(backend, 100, {});
     CHECK(plain.report.dumped_steps == 0);
     CHECK(plain.report.dump_folder.empty());
     for (const int64_t loop_size : {1, 3, 100}) {
       CAPTURE(loop_size);
       const TempFolder folder;
-      const Run run = train(backend, loop_size,
-                            {.enable_dump = true,
-                             .path = folder.path(),
-                             .steps = parse_dump_step("2|4-5|90", "steps"),
-                             .mode = DumpMode::kAll,
-                             .layers = {"net/product", "net/rounded", "net/next"},
-                             .model_name = "two/rows"});
+      const DumpedRun run = train_dumped(backend, loop_size,
+                                         {.enable_dump = true,
+                                          .path = folder.path(),
+                                          .steps = parse_dump_step("2|4-5|90", "steps"),
+                                          .mode = DumpMode::kAll,
+                                          .layers = {"net/product", "net/rounded", "net/next"},
+                                          .model_name = "two/rows"});
       CHECK(run.sha == plain.sha);
       CHECK(run.losses == plain.losses);
       CHECK(run.report.steps == 7);
@@ -177,16 +178,16 @@ TEST_CASE("dump: the listed steps of the listed nodes and the training is as wit
                                     "mul.net_product.input.1.npy", "mul.net_product.output.0.npy"});
         const Numbers x = x_of(step), w = w_before(step);
         const Numbers product = each(x, w, [](float a, float b) { return a * b; });
-        check_equal(files["mul.net_product.input.0.npy"], x);
-        check_equal(files["mul.net_product.input.1.npy"], w);
-        check_equal(files["mul.net_product.output.0.npy"], product);
-        check_equal(files["cast.net_rounded.input.0.npy"], product);
-        check_equal(files["cast.net_rounded.output.0.npy"],
-                    each(product, product, [](float a, float) { return as_bf16(a); }));
+        check_file(files["mul.net_product.input.0.npy"], x);
+        check_file(files["mul.net_product.input.1.npy"], w);
+        check_file(files["mul.net_product.output.0.npy"], product);
+        check_file(files["cast.net_rounded.input.0.npy"], product);
+        check_file(files["cast.net_rounded.output.0.npy"],
+                   each(product, product, [](float a, float) { return as_bf16(a); }));
         // It may be overwritten by the sum.
-        check_equal(files["add.net_next.input.0.npy"],
-                    each(w, w, [](float a, float) { return a * 0.5f; }));
-        check_equal(files["add.net_next.output.0.npy"], w_before(step + 1));
+        check_file(files["add.net_next.input.0.npy"],
+                   each(w, w, [](float a, float) { return a * 0.5f; }));
+        check_file(files["add.net_next.output.0.npy"], w_before(step + 1));
       }
     }
   }
@@ -194,7 +195,7 @@ TEST_CASE("dump: the listed steps of the listed nodes and the training is as wit
 
 TEST_CASE("dump: outputs of every node in every step are what is dumped without more words") {
   const TempFolder folder;
-  const Run run = train("npu", 4, {.enable_dump = true, .path = folder.path()}, 3);
+  const DumpedRun run = train_dumped("npu", 4, {.enable_dump = true, .path = folder.path()}, 3);
   CHECK(run.report.dumped_steps == 3);
   const std::string steps = run.report.dump_folder + "/0/model/0";
   CHECK(names_in(steps) == std::vector<std::string>{"1", "2", "3"});
@@ -202,24 +203,24 @@ TEST_CASE("dump: outputs of every node in every step are what is dumped without 
   for (const std::string& name : keys_of(files)) CHECK(contains(name, ".output.0.npy"));
   CHECK(files.count("mul.net_product.output.0.npy") == 1);
   CHECK(files.count("sum.net_sum.output.0.npy") == 1);
-  check_equal(files["add.net_next.output.0.npy"], w_before(4));
+  check_file(files["add.net_next.output.0.npy"], w_before(4));
 }
 
 TEST_CASE("dump: inputs alone where they are asked for") {
   const TempFolder folder;
-  const Run run = train("cpu", 7,
-                        {.enable_dump = true,
-                         .path = folder.path(),
-                         .steps = parse_dump_step("7", "steps"),
-                         .mode = DumpMode::kInput,
-                         .layers = {"net/product"}});
+  const DumpedRun run = train_dumped("cpu", 7,
+                                     {.enable_dump = true,
+                                      .path = folder.path(),
+                                      .steps = parse_dump_step("7", "steps"),
+                                      .mode = DumpMode::kInput,
+                                      .layers = {"net/product"}});
   CHECK(keys_of(files_of(run.report.dump_folder + "/0/model/0/7")) ==
         std::vector<std::string>{"mul.net_product.input.0.npy", "mul.net_product.input.1.npy"});
 }
 
 TEST_CASE("dump: a step that waits for its element is cancelled as any other") {
   const TempFolder folder;
-  Model m;
+  RoundedModel m;
   Session session(m.graph, device("npu"));
   std::atomic<bool> arrived{false}, released{false};
   const auto feeder = std::make_shared<NumberFeeder>(
@@ -255,13 +256,13 @@ TEST_CASE("dump: a step that waits for its element is cancelled as any other") {
 
 TEST_CASE("dump: statistics are one table of a step") {
   const TempFolder folder;
-  const Run run = train("npu", 7,
-                        {.enable_dump = true,
-                         .path = folder.path(),
-                         .steps = parse_dump_step("3", "steps"),
-                         .mode = DumpMode::kAll,
-                         .layers = {"net/rounded"},
-                         .data = DumpData::kStats});
+  const DumpedRun run = train_dumped("npu", 7,
+                                     {.enable_dump = true,
+                                      .path = folder.path(),
+                                      .steps = parse_dump_step("3", "steps"),
+                                      .mode = DumpMode::kAll,
+                                      .layers = {"net/rounded"},
+                                      .data = DumpData::kStats});
   const std::string step = run.report.dump_folder + "/0/model/0/3";
   CHECK(names_in(step) == std::vector<std::string>{"stats.csv"});
   const auto table = parse_csv(read_file(step + "/stats.csv", 1 << 20), "stats.csv");
@@ -298,8 +299,9 @@ TEST_CASE("dump: statistics are one table of a step") {
 TEST_CASE("dump: a name that no node has is refused with near ones before anything is done") {
   const TempFolder folder;
   const auto text = [&](const std::string& layer) {
-    return error_of(
-        [&] { train("npu", 4, {.enable_dump = true, .path = folder.path(), .layers = {layer}}); });
+    return error_of([&] {
+      train_dumped("npu", 4, {.enable_dump = true, .path = folder.path(), .layers = {layer}});
+    });
   };
   CHECK(contains(text("net/prodct"),
                  "dump_layer: expected names of nodes that are computed, got "
@@ -315,18 +317,18 @@ TEST_CASE("dump: a name that no node has is refused with near ones before anythi
 
 TEST_CASE("dump: what cannot be written ends the dump and the training where nobody is told") {
   const DumpOptions base{.enable_dump = true, .steps = parse_dump_step("2-6", "steps")};
-  const Run plain = train("npu", 3, {});
+  const DumpedRun plain = train_dumped("npu", 3, {});
   const auto run = [&](std::function<void(const Error&)> on_failure) {
-    Model m;
+    RoundedModel m;
     const TempFolder folder;
     DumpOptions dump = base;
     dump.path = folder.file("here");
     fs::create_directory(dump.path);
     dump.on_failure = std::move(on_failure);
     Session session(m.graph, device("npu"));
-    Trainer trainer(
-        session,
-        {.update = Update{{{m.w, m.next}}}, .fetches = {m.loss}, .source = rows(session.device())});
+    Trainer trainer(session, {.update = Update{{{m.w, m.next}}},
+                              .fetches = {m.loss},
+                              .source = numbered_rows(session.device())});
     const auto remove = [&](int64_t step) {
       if (step == 3) {
         fs::remove_all(dump.path);
@@ -334,7 +336,7 @@ TEST_CASE("dump: what cannot be written ends the dump and the training where nob
       }
       return LoopControl::kContinue;
     };
-    Run result;
+    DumpedRun result;
     result.report =
         trainer.fit({.steps = 7, .loop_size = 3, .every_n_steps = {{1, remove}}, .dump = dump});
     result.sha = session.state_sha256();
@@ -342,7 +344,7 @@ TEST_CASE("dump: what cannot be written ends the dump and the training where nob
     return result;
   };
   std::vector<std::string> told;
-  const Run going_on = run([&](const Error& error) { told.emplace_back(error.what()); });
+  const DumpedRun going_on = run([&](const Error& error) { told.emplace_back(error.what()); });
   REQUIRE(told.size() == 1);
   CHECK(contains(told[0], "dump: "));
   CHECK(going_on.report.steps == 7);
@@ -353,11 +355,11 @@ TEST_CASE("dump: what cannot be written ends the dump and the training where nob
 
 TEST_CASE("dump: a training that goes on dumps by the step's number") {
   const TempFolder folder;
-  Model m;
+  RoundedModel m;
   Session session(m.graph, device("npu"));
-  Trainer trainer(
-      session,
-      {.update = Update{{{m.w, m.next}}}, .fetches = {m.loss}, .source = rows(session.device())});
+  Trainer trainer(session, {.update = Update{{{m.w, m.next}}},
+                            .fetches = {m.loss},
+                            .source = numbered_rows(session.device())});
   trainer.fit({.steps = 4, .loop_size = 3});
   const TrainReport report = trainer.fit({.steps = 4,
                                           .loop_size = 3,
@@ -367,12 +369,12 @@ TEST_CASE("dump: a training that goes on dumps by the step's number") {
                                                    .layers = {"net/next"}}});
   const std::string steps = report.dump_folder + "/0/model/0";
   CHECK(names_in(steps) == std::vector<std::string>{"6"});
-  check_equal(files_of(steps + "/6")["add.net_next.output.0.npy"], w_before(7));
+  check_file(files_of(steps + "/6")["add.net_next.output.0.npy"], w_before(7));
 }
 
 TEST_CASE("dump: a training that ends before a listed step leaves no half of it") {
   const TempFolder folder;
-  Model m;
+  RoundedModel m;
   Session session(m.graph, device("npu"));
   auto feeder =
       std::make_shared<NumberFeeder>(session.device(), ElementSpec{{{"x", {f32, {2, 3}}}}},
@@ -399,8 +401,8 @@ namespace {
 
 // y = x squared, of x = 2 but in the planted steps, whose fifth number is so large that its square
 // is infinite in f32.
-Run train_debug(const char* backend, int64_t loop_size, const std::vector<int64_t>& planted,
-                const DumpOptions& dump) {
+DumpedRun train_debug(const char* backend, int64_t loop_size, const std::vector<int64_t>& planted,
+                      const DumpOptions& dump) {
   Graph g;
   const Value x = g.input("x", f32, {8});
   const Value w = g.state("w", zeros({}));
@@ -422,7 +424,7 @@ Run train_debug(const char* backend, int64_t loop_size, const std::vector<int64_
   feeder->open({});
   Trainer trainer(session,
                   {.update = Update{{{w, w + 1.0f}}}, .fetches = {loss}, .source = feeder});
-  Run run;
+  DumpedRun run;
   run.report = trainer.fit({.steps = 20, .loop_size = loop_size, .dump = dump});
   run.sha = session.state_sha256();
   return run;
@@ -434,12 +436,12 @@ TEST_CASE("dump debug: each step with overflow has the op its operands and its r
   for (const char* backend : {"ref", "cpu", "npu"}) {
     CAPTURE(backend);
     const std::vector<int64_t> planted = {5, 6, 13};
-    const Run plain = train_debug(backend, 20, planted, {});
+    const DumpedRun plain = train_debug(backend, 20, planted, {});
     for (const int64_t loop_size : {1, 7, 20}) {
       CAPTURE(loop_size);
       const TempFolder folder;
-      const Run run = train_debug(backend, loop_size, planted,
-                                  {.enable_dump_debug = true, .path = folder.path()});
+      const DumpedRun run = train_debug(backend, loop_size, planted,
+                                        {.enable_dump_debug = true, .path = folder.path()});
       CHECK(run.sha == plain.sha);
       CHECK(run.report.numerics.size() == 3);
       CHECK(run.report.dumped_steps == 3);
@@ -482,7 +484,8 @@ TEST_CASE("dump debug: each step with overflow has the op its operands and its r
 
 TEST_CASE("dump debug: a training without overflow makes no folder") {
   const TempFolder folder;
-  const Run run = train_debug("npu", 7, {}, {.enable_dump_debug = true, .path = folder.path()});
+  const DumpedRun run =
+      train_debug("npu", 7, {}, {.enable_dump_debug = true, .path = folder.path()});
   CHECK(run.report.dumped_steps == 0);
   CHECK(run.report.dump_folder.empty());
   CHECK(folder.empty());
@@ -497,9 +500,9 @@ TEST_CASE("dump debug: numbers that the device stopped at the largest f16 are ov
   const Value loss = sum(cast(cast(x * 6000.0f, f16), f32)) * 1e-10f;
   Session session(g, device("npu"),
                   {.precision = "fp32", .device_options = npu::options("ascend910")});
-  Trainer trainer(
-      session,
-      {.update = Update{{{w, w + loss}}}, .fetches = {loss}, .source = rows(session.device())});
+  Trainer trainer(session, {.update = Update{{{w, w + loss}}},
+                            .fetches = {loss},
+                            .source = numbered_rows(session.device())});
   const TrainReport report = trainer.fit(
       {.steps = 10, .loop_size = 4, .dump = {.enable_dump_debug = true, .path = folder.path()}});
   REQUIRE(report.numerics.size() == 1);

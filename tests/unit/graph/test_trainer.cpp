@@ -15,8 +15,8 @@ namespace {
 using namespace keel;
 using namespace keel::testing;
 
-struct Fixture {
-  explicit Fixture(int64_t elements = 100000) {
+struct HalvingTraining {
+  explicit HalvingTraining(int64_t elements = 100000) {
     unsetenv(kLoopSizeVariable);
     feeder = halving_feeder(device("ref"), elements);
   }
@@ -26,7 +26,7 @@ struct Fixture {
 };
 
 TEST_CASE("trainer runs the steps asked for in launches of the loop size") {
-  Fixture f;
+  HalvingTraining f;
   Trainer trainer(
       f.session,
       {.update = f.model.update, .fetches = {f.model.total, f.model.next}, .source = f.feeder});
@@ -56,7 +56,7 @@ TEST_CASE("trainer runs the steps asked for in launches of the loop size") {
 }
 
 TEST_CASE("trainer splits launches at epochs and at every n steps") {
-  Fixture f;
+  HalvingTraining f;
   Trainer trainer(f.session,
                   {.update = f.model.update, .fetches = {f.model.total}, .source = f.feeder});
   std::vector<int64_t> epochs;
@@ -84,7 +84,7 @@ TEST_CASE("trainer splits launches at epochs and at every n steps") {
 }
 
 TEST_CASE("trainer counts epochs from the first step") {
-  Fixture f;
+  HalvingTraining f;
   Trainer trainer(f.session,
                   {.update = f.model.update, .fetches = {f.model.total}, .source = f.feeder});
   trainer.fit({.steps = 5, .steps_per_epoch = 4, .loop_size = 10});
@@ -97,7 +97,7 @@ TEST_CASE("trainer counts epochs from the first step") {
 }
 
 TEST_CASE("trainer stops early when a hook asks for it") {
-  Fixture f;
+  HalvingTraining f;
   Trainer trainer(f.session,
                   {.update = f.model.update, .fetches = {f.model.total}, .source = f.feeder});
   TrainReport report = trainer.fit(
@@ -121,7 +121,7 @@ TEST_CASE("trainer stops early when a hook asks for it") {
 }
 
 TEST_CASE("trainer stops where the data ends") {
-  Fixture f(23);
+  HalvingTraining f(23);
   Trainer trainer(f.session,
                   {.update = f.model.update, .fetches = {f.model.total}, .source = f.feeder});
   int64_t last = 0;
@@ -134,7 +134,7 @@ TEST_CASE("trainer stops where the data ends") {
 }
 
 TEST_CASE("trainer can be cancelled at any time") {
-  Fixture f;
+  HalvingTraining f;
   Trainer trainer(f.session,
                   {.update = f.model.update, .fetches = {f.model.total}, .source = f.feeder});
   trainer.cancel();
@@ -159,7 +159,7 @@ TEST_CASE("trainer can be cancelled at any time") {
 }
 
 TEST_CASE("trainer resumes behind a cursor with the same losses") {
-  Fixture whole(40);
+  HalvingTraining whole(40);
   std::vector<double> expected;
   Trainer all(
       whole.session,
@@ -169,7 +169,7 @@ TEST_CASE("trainer resumes behind a cursor with the same losses") {
   };
   all.fit({.steps = 40, .loop_size = 7, .on_step = note(expected)});
 
-  Fixture f(40);
+  HalvingTraining f(40);
   std::vector<double> losses;
   Trainer trainer(f.session,
                   {.update = f.model.update, .fetches = {f.model.total}, .source = f.feeder});
@@ -187,7 +187,7 @@ TEST_CASE("trainer saves its place and goes on from it") {
   const auto note = [](std::vector<double>& into) {
     return [&into](int64_t, std::span<const double> m) { into.push_back(m[0]); };
   };
-  Fixture whole(40);
+  HalvingTraining whole(40);
   std::vector<double> expected;
   Trainer all(
       whole.session,
@@ -200,14 +200,14 @@ TEST_CASE("trainer saves its place and goes on from it") {
     CAPTURE(stop);
     std::vector<double> losses;
     {
-      Fixture f(40);
+      HalvingTraining f(40);
       Trainer trainer(f.session,
                       {.update = f.model.update, .fetches = {f.model.total}, .source = f.feeder});
       trainer.fit({.steps = stop, .loop_size = 5, .on_step = note(losses)});
       CHECK(trainer.cursor().position == stop);
       trainer.save(file, {{"mine", "kept"}});
     }
-    Fixture f(40);
+    HalvingTraining f(40);
     Trainer trainer(f.session,
                     {.update = f.model.update, .fetches = {f.model.total}, .source = f.feeder});
     trainer.fit({.steps = 3, .loop_size = 5});  // forgotten by the resume
@@ -225,7 +225,7 @@ TEST_CASE("trainer saves its place and goes on from it") {
 
 TEST_CASE("trainer stays as it was where a file cannot be resumed") {
   const keel_test::TempFolder folder;
-  Fixture f;
+  HalvingTraining f;
   Trainer trainer(f.session,
                   {.update = f.model.update, .fetches = {f.model.total}, .source = f.feeder});
   trainer.fit({.steps = 4, .loop_size = 2});
@@ -270,7 +270,7 @@ TEST_CASE("trainer opens a feeder that is not open") {
 }
 
 TEST_CASE("trainer refuses wrong options and stays as it was") {
-  Fixture f;
+  HalvingTraining f;
   Trainer trainer(f.session,
                   {.update = f.model.update, .fetches = {f.model.total}, .source = f.feeder});
   const auto refused = [&](const TrainOptions& options) {
@@ -388,7 +388,7 @@ TEST_CASE("trainer refuses two loop sizes and a loop size beside a tuner") {
 }
 
 TEST_CASE("trainer: a hook that sets the loop size of a tuned fit ends it") {
-  Fixture f;
+  HalvingTraining f;
   Trainer trainer(f.session,
                   {.update = f.model.update, .fetches = {f.model.total}, .source = f.feeder});
   const std::string error = error_of([&] {
@@ -404,7 +404,7 @@ TEST_CASE("trainer: a hook that sets the loop size of a tuned fit ends it") {
 TEST_CASE("trainer: steps that are no multiples of the loop size are no conflict") {
   for (const int64_t loop_size : {1, 4, 10, 100}) {
     CAPTURE(loop_size);
-    Fixture f;
+    HalvingTraining f;
     Trainer trainer(f.session,
                     {.update = f.model.update, .fetches = {f.model.total}, .source = f.feeder});
     std::vector<int64_t> seen;
@@ -419,7 +419,7 @@ TEST_CASE("trainer: steps that are no multiples of the loop size are no conflict
 }
 
 TEST_CASE("trainer passes on what hooks throw and says how far it came") {
-  Fixture f;
+  HalvingTraining f;
   Trainer trainer(f.session,
                   {.update = f.model.update, .fetches = {f.model.total}, .source = f.feeder});
   struct Mine {};

@@ -9,13 +9,12 @@
 
 #include "counted_allocations.h"
 #include "models/classifier.h"
+#include "unit/graph/loop_allocations_for_tests.h"
 
 namespace keel {
 namespace {
 
-int64_t allocations_of(Loop& loop, int64_t steps) {
-  return testing::count_allocations([&] { CHECK(loop.run(steps).steps == steps); });
-}
+using testing::allocations_of;
 
 void check_model(const keel_examples::Model& model, const std::string& backend, int64_t batch) {
   CAPTURE(model.name);

@@ -12,6 +12,8 @@
 #include "keel/graph/passes/passes.h"
 #include "keel/ops/ops.h"
 
+#include "unit/graph/always_for_tests.h"
+
 TEST_SUITE_BEGIN("graph");
 
 namespace {
@@ -20,8 +22,7 @@ using keel::Graph;
 using keel::Tensor;
 using keel::Value;
 using keel::Values;
-
-Value always(const Values& v) { return v[0].graph().constant(Tensor::full(keel::boolean, {}, 1)); }
+using keel_test::always;
 
 // The graph that a compiler sees: gradients expanded, bodies without parents.
 std::unique_ptr<Graph> specialised(const Graph& g, const Values& fetches) {

@@ -19,7 +19,7 @@ using namespace keel;
 using namespace keel::testing;
 
 // Trains the halving model; the validation sees the values that the test says, one after another.
-struct Fixture {
+struct ValidatedTraining {
   HalvingModel model;
   Session session{model.graph, device("ref")};
   std::shared_ptr<NumberFeeder> feeder = halving_feeder(device("ref"), 100000);
@@ -48,7 +48,7 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 }  // namespace
 
 TEST_CASE("validation: measured every n steps and behind the last one") {
-  Fixture f;
+  ValidatedTraining f;
   const TrainReport report = f.trainer.fit(
       {.steps = 7,
        .loop_size = 5,
@@ -62,7 +62,7 @@ TEST_CASE("validation: measured every n steps and behind the last one") {
 }
 
 TEST_CASE("validation: at the end of each epoch before its hook") {
-  Fixture f;
+  ValidatedTraining f;
   std::vector<int64_t> order;
   const TrainReport report =
       f.trainer.fit({.epochs = 2,
@@ -77,7 +77,7 @@ TEST_CASE("validation: at the end of each epoch before its hook") {
 }
 
 TEST_CASE("validation: patience counts what is no best and a NaN never is") {
-  Fixture f;
+  ValidatedTraining f;
   const TrainReport report = f.trainer.fit(
       {.steps = 100,
        .validation = ValidationOptions{.measure = f.values({0.5, 0.7, 0.6, kNaN, 0.7, 0.9}),
@@ -94,7 +94,7 @@ TEST_CASE("validation: patience counts what is no best and a NaN never is") {
 }
 
 TEST_CASE("validation: smaller is better with a least gain") {
-  Fixture f;
+  ValidatedTraining f;
   const TrainReport report =
       f.trainer.fit({.steps = 4,
                      .validation = ValidationOptions{.measure = f.values({1.0, 0.95, 0.85, 0.8}),
@@ -106,7 +106,7 @@ TEST_CASE("validation: smaller is better with a least gain") {
 
 TEST_CASE("validation: a target ends the training in both directions") {
   {
-    Fixture f;
+    ValidatedTraining f;
     const TrainReport report =
         f.trainer.fit({.steps = 100,
                        .validation = ValidationOptions{
@@ -115,7 +115,7 @@ TEST_CASE("validation: a target ends the training in both directions") {
     CHECK(report.target_reached);
   }
   {
-    Fixture f;
+    ValidatedTraining f;
     const TrainReport report =
         f.trainer.fit({.steps = 100,
                        .validation = ValidationOptions{.measure = f.values({3, 2, 1}),
@@ -128,7 +128,7 @@ TEST_CASE("validation: a target ends the training in both directions") {
 }
 
 TEST_CASE("validation: the best states come back with their place in the data") {
-  Fixture f;
+  ValidatedTraining f;
   const TrainReport report =
       f.trainer.fit({.steps = 6,
                      .validation = ValidationOptions{
@@ -149,7 +149,7 @@ TEST_CASE("validation: the best states come back with their place in the data") 
 }
 
 TEST_CASE("validation: what was best before this fit has to be beaten") {
-  Fixture f;
+  ValidatedTraining f;
   const TrainReport report =
       f.trainer.fit({.steps = 4,
                      .validation = ValidationOptions{
@@ -165,7 +165,7 @@ TEST_CASE("validation: what was best before this fit has to be beaten") {
 }
 
 TEST_CASE("validation: wrong options are refused before anything is done") {
-  Fixture f;
+  ValidatedTraining f;
   const auto refused = [&](ValidationOptions options) {
     return error_of([&] { f.trainer.fit({.steps = 3, .validation = std::move(options)}); });
   };
@@ -197,7 +197,7 @@ TEST_CASE("validation: means of the epochs are those of their steps for every lo
   }
   for (const int64_t loop_size : {1, 3, 100}) {
     CAPTURE(loop_size);
-    Fixture f;
+    ValidatedTraining f;
     const TrainReport report =
         f.trainer.fit({.steps = 10, .steps_per_epoch = 4, .loop_size = loop_size});
     REQUIRE(report.epoch_means.size() == 3);

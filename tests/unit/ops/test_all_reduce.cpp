@@ -21,6 +21,7 @@
 
 #include "ranks_for_tests.h"
 #include "runtime_for_tests.h"
+#include "support/built_in_backends.h"
 
 TEST_SUITE_BEGIN("unit");
 
@@ -28,16 +29,15 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
+using keel_test::kBuiltInBackends;
 
-const std::vector<std::string> kDevices = {"ref", "cpu", "npu"};
-
-std::vector<float> elements(const Tensor& t) {
+std::vector<float> floats_of(const Tensor& t) {
   const auto data = t.data<float>();
   return {data.begin(), data.end()};
 }
 
 TEST_CASE("all_reduce: each rank gets the sum of all ranks") {
-  for (const std::string& name : kDevices) {
+  for (const std::string& name : kBuiltInBackends) {
     CAPTURE(name);
     for (const int size : {1, 2, 3, 4}) {
       std::vector<std::vector<float>> first(static_cast<size_t>(size)), second = first;
@@ -52,8 +52,8 @@ TEST_CASE("all_reduce: each rank gets the sum of all ranks") {
         const std::vector<Tensor> out =
             session.run(sums, {{x, Tensor::of<float>({3}, {own, 10 * own, 100 * own})},
                                {y, Tensor::of<float>({2, 2}, {own, 0, 0, 2 * own})}});
-        first[rank] = elements(out[0]);
-        second[rank] = elements(out[1]);
+        first[rank] = floats_of(out[0]);
+        second[rank] = floats_of(out[1]);
       });
       CHECK(errors == no_errors(size));
       const auto total = static_cast<float>(size * (size + 1)) / 2;  // of 1 to size
@@ -104,7 +104,7 @@ TEST_CASE("all_reduce: values are computed in the bucket unless others read them
 }
 
 TEST_CASE("all_reduce: sums of one value of a state and of a value that is read besides") {
-  for (const std::string& name : kDevices) {
+  for (const std::string& name : kBuiltInBackends) {
     CAPTURE(name);
     const auto errors = run_ranks(2, [&](const std::shared_ptr<Group>& group) {
       Graph g;
@@ -121,13 +121,13 @@ TEST_CASE("all_reduce: sums of one value of a state and of a value that is read 
       const float own = group->rank() == 0 ? 1 : 10;
       const Feeds feeds = {{x, Tensor::of<float>({2}, {own, own})}};
       const auto out = session.run(update, {sums[0], sums[1], sums[2], after, y}, feeds);
-      CHECK(elements(out[0]) == std::vector<float>{17, 19});
-      CHECK(elements(out[1]) == std::vector<float>{6, 8});
-      CHECK(elements(out[2]) == std::vector<float>{17, 19});
-      CHECK(elements(out[3]) == std::vector<float>{17 + 3 + own, 19 + 4 + own});
-      CHECK(elements(out[4]) == std::vector<float>{3 + own, 4 + own});
-      CHECK(elements(session.read(w)) == std::vector<float>{6, 8});
-      CHECK(elements(session.run(both, feeds)) == std::vector<float>{33 + 3 * own, 33 + 3 * own});
+      CHECK(floats_of(out[0]) == std::vector<float>{17, 19});
+      CHECK(floats_of(out[1]) == std::vector<float>{6, 8});
+      CHECK(floats_of(out[2]) == std::vector<float>{17, 19});
+      CHECK(floats_of(out[3]) == std::vector<float>{17 + 3 + own, 19 + 4 + own});
+      CHECK(floats_of(out[4]) == std::vector<float>{3 + own, 4 + own});
+      CHECK(floats_of(session.read(w)) == std::vector<float>{6, 8});
+      CHECK(floats_of(session.run(both, feeds)) == std::vector<float>{33 + 3 * own, 33 + 3 * own});
     });
     CHECK(errors == no_errors(2));
   }
@@ -174,7 +174,7 @@ TEST_CASE("all_reduce: graphs of all ranks print alike and text has no group") {
 }
 
 TEST_CASE("all_reduce: a rank whose step fails ends the step of the others with its cause") {
-  for (const std::string& name : kDevices) {
+  for (const std::string& name : kBuiltInBackends) {
     CAPTURE(name);
     const auto errors = run_ranks(3, [&](const std::shared_ptr<Group>& group) {
       Graph g;

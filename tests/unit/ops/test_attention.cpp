@@ -21,20 +21,21 @@ namespace {
 using namespace keel;
 using namespace keel::testing;
 
-struct Sizes {
+struct AttentionSizes {
   int64_t batch = 2, queries = 3, keys = 5, features = 4, outputs = 2;
 };
 
 // Output and gradients of sum(output * upstream), written out.
-struct Plain {
+struct PlainAttention {
   Doubles output, dq, dk, dv;
 };
-Plain plain_attention(const Sizes& n, const Tensor& q, const Tensor& k, const Tensor& v,
-                      const Tensor& upstream, const std::function<bool(int64_t, int64_t)>& sees) {
-  Plain r{Doubles(static_cast<size_t>(n.batch * n.queries * n.outputs), 0),
-          Doubles(static_cast<size_t>(q.num_elements()), 0),
-          Doubles(static_cast<size_t>(k.num_elements()), 0),
-          Doubles(static_cast<size_t>(v.num_elements()), 0)};
+PlainAttention plain_attention(const AttentionSizes& n, const Tensor& q, const Tensor& k,
+                               const Tensor& v, const Tensor& upstream,
+                               const std::function<bool(int64_t, int64_t)>& sees) {
+  PlainAttention r{Doubles(static_cast<size_t>(n.batch * n.queries * n.outputs), 0),
+                   Doubles(static_cast<size_t>(q.num_elements()), 0),
+                   Doubles(static_cast<size_t>(k.num_elements()), 0),
+                   Doubles(static_cast<size_t>(v.num_elements()), 0)};
   const double scale = 1 / std::sqrt(static_cast<double>(n.features));
   for (int64_t b = 0; b < n.batch; ++b) {
     for (int64_t i = 0; i < n.queries; ++i) {
@@ -73,13 +74,13 @@ Plain plain_attention(const Sizes& n, const Tensor& q, const Tensor& k, const Te
   return r;
 }
 
-void check_attention(const Sizes& n, const AttentionOptions& given, const Tensor* mask,
+void check_attention(const AttentionSizes& n, const AttentionOptions& given, const Tensor* mask,
                      const std::function<bool(int64_t, int64_t)>& sees) {
   const Tensor q = waves({n.batch, n.queries, n.features}, 0),
                k = waves({n.batch, n.keys, n.features}, 1),
                v = waves({n.batch, n.keys, n.outputs}, 2),
                upstream = waves({n.batch, n.queries, n.outputs}, 3);
-  const Plain expected = plain_attention(n, q, k, v, upstream, sees);
+  const PlainAttention expected = plain_attention(n, q, k, v, upstream, sees);
   for (const std::string& backend : backend_names()) {
     for (const DType dtype : {f64, f32}) {
       if (dtype == f64 && backend == "npu") continue;  // which has none
@@ -216,7 +217,7 @@ TEST_CASE("attention across the bounds of blocks") {
 }
 
 TEST_CASE("masks across the bounds of blocks") {
-  const Sizes n{.batch = 2, .queries = 67, .keys = 133, .features = 6, .outputs = 5};
+  const AttentionSizes n{.batch = 2, .queries = 67, .keys = 133, .features = 6, .outputs = 5};
   const auto sees = [](int64_t i, int64_t j) { return i != 66 && (i * 7 + j * 3) % 11 < 5; };
   Tensor whole(boolean, {n.queries, n.keys});
   for (int64_t i = 0; i < n.queries; ++i) {
@@ -362,7 +363,8 @@ struct Run {
 };
 
 // Some steps of training a layer of attention, in launches of so many steps; the states.
-std::vector<Tensor> trained(const std::string& backend, const Run& how, int64_t loop_size) {
+std::vector<Tensor> trained_attention(const std::string& backend, const Run& how,
+                                      int64_t loop_size) {
   Graph g;
   const Value x = g.constant(waves({2, 2, 70, 12}, 0, f32));
   const Value w = g.state("w", normal({12, 12}, 0, 0.5));
@@ -382,9 +384,9 @@ std::vector<Tensor> trained(const std::string& backend, const Run& how, int64_t 
 TEST_CASE("no bit of attention depends on threads or fusion or loop size or blocks or preset") {
   for (const std::string& backend : backend_names()) {
     CAPTURE(backend);
-    const auto expected = trained(backend, {}, 1);
+    const auto expected = trained_attention(backend, {}, 1);
     const auto check = [&](const Run& how, int64_t loop_size) {
-      const auto got = trained(backend, how, loop_size);
+      const auto got = trained_attention(backend, how, loop_size);
       for (size_t i = 0; i < got.size(); ++i) CHECK(bit_equal(got[i], expected[i]));
     };
     check({}, 6);

@@ -10,6 +10,7 @@
 
 #include "drawn_steps_for_tests.h"
 #include "gradients_for_tests.h"
+#include "unit/ops/logistic_for_tests.h"
 
 TEST_SUITE_BEGIN("unit");
 
@@ -224,7 +225,7 @@ TEST_CASE("compositions: conv_transpose2d") {
 }
 
 // (x - mean) / sqrt(variance + epsilon) of consecutive elements, `count` at a time.
-Doubles normalised(const Tensor& x, int64_t count, double epsilon, bool centre) {
+Doubles normalised_runs(const Tensor& x, int64_t count, double epsilon, bool centre) {
   Doubles result;
   for (int64_t begin = 0; begin < x.num_elements(); begin += count) {
     double mean = 0, variance = 0;
@@ -245,7 +246,7 @@ TEST_CASE("compositions: layer norm and rms norm") {
       shape.push_back(features);
       const Tensor x = draws.tensor(shape, f64), scale = draws.tensor({features}, f64);
       const Tensor offset = draws.tensor({features}, f64);
-      Doubles y = normalised(x, features, 0.1, centre);
+      Doubles y = normalised_runs(x, features, 0.1, centre);
       for (size_t i = 0; i < y.size(); ++i) {
         const int64_t feature = static_cast<int64_t>(i) % features;
         y[i] = y[i] * scale.at(feature) + offset.at(feature);
@@ -270,7 +271,7 @@ TEST_CASE("compositions: group norm") {
     const int64_t size = rest.num_elements();
     const Tensor x = draws.tensor(shape, f64), scale = draws.tensor({channels}, f64);
     const Tensor offset = draws.tensor({channels}, f64);
-    Doubles y = normalised(x, of_group * size, 0.1, true);
+    Doubles y = normalised_runs(x, of_group * size, 0.1, true);
     for (size_t i = 0; i < y.size(); ++i) {
       const int64_t channel = static_cast<int64_t>(i) / size % channels;
       y[i] = y[i] * scale.at(channel) + offset.at(channel);
@@ -366,8 +367,6 @@ TEST_CASE("compositions: losses of rows") {
 }
 
 // ---- recurrence
-
-double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
 // Sizes of a sequence, and tensors of x, the weights, the biases and the state.
 struct Recurrence {

@@ -41,8 +41,8 @@ namespace {
 using namespace keel;
 using namespace keel::testing;
 
-constexpr int64_t kRows = 16;  // of a global batch
-constexpr int64_t kFeatures = 20;
+constexpr int64_t kGlobalRows = 16;  // of a global batch
+constexpr int64_t kInputFeatures = 20;
 constexpr int64_t kClasses = 5;
 
 // A number for element `column` of row `row` of all data; no two rows are alike.
@@ -52,15 +52,15 @@ float feature(int64_t row, int64_t column) {
 
 // A feeder of the rows that are this rank's in each global batch.
 std::shared_ptr<NumberFeeder> feed_rows(const Device& device, int64_t rank, int64_t ranks,
-                                        int64_t batches, int64_t global_rows = kRows) {
+                                        int64_t batches, int64_t global_rows = kGlobalRows) {
   const int64_t rows = global_rows / ranks;
-  const ElementSpec spec{{{"x", {f32, {rows, kFeatures}}}, {"y", {i32, {rows}}}}};
+  const ElementSpec spec{{{"x", {f32, {rows, kInputFeatures}}}, {"y", {i32, {rows}}}}};
   auto feeder = std::make_shared<NumberFeeder>(
       device, spec, [=](int64_t step, const std::vector<void*>& fields) {
         for (int64_t i = 0; i < rows; ++i) {
           const int64_t row = step * global_rows + rank * rows + i;
-          for (int64_t k = 0; k < kFeatures; ++k)
-            static_cast<float*>(fields[0])[i * kFeatures + k] = feature(row, k);
+          for (int64_t k = 0; k < kInputFeatures; ++k)
+            static_cast<float*>(fields[0])[i * kInputFeatures + k] = feature(row, k);
           static_cast<int32_t*>(fields[1])[i] =
               (feature(row, 0) > 0 ? 2 : 0) + (feature(row, 3) > 0 ? 1 : 0);
         }
@@ -101,13 +101,13 @@ Value channels_first_logits(Value x) { return convolution_logits(x, "NCHW"); }
 Value embedding_logits(Value x) {
   const Value table = x.graph().state("table", uniform({7, 3}, -1, 1));
   const Value ids = cast(floor(abs(x) * 6.99f), i32);
-  return dense(reshape(gather(table, ids), {-1, 3 * kFeatures}), kClasses, {.name = "out"});
+  return dense(reshape(gather(table, ids), {-1, 3 * kInputFeatures}), kClasses, {.name = "out"});
 }
 
 // Weights that are used twice, statistics of a batch, and a loop that drops elements: computed part
 // by part.
 Value mixed_logits(Value x) {
-  const Value w = x.graph().state("w", uniform({kFeatures, kFeatures}, -0.2, 0.2));
+  const Value w = x.graph().state("w", uniform({kInputFeatures, kInputFeatures}, -0.2, 0.2));
   const Value h = tanh(matmul(tanh(matmul(x, w)), w));
   const Value spread = h - mean(h, {0}, true);
   const Values looped = while_loop(
@@ -121,15 +121,15 @@ struct Classifier {
     loss = mean(softmax_cross_entropy(logits(x), y));
   }
   Graph graph;
-  Value x = graph.input("x", f32, {-1, kFeatures});
+  Value x = graph.input("x", f32, {-1, kInputFeatures});
   Value y = graph.input("y", i32, {-1});
   Value loss;
 };
 
-struct Trained {
+struct TrainedClassifier {
   std::string states;
   std::vector<float> losses;
-  bool operator==(const Trained&) const = default;
+  bool operator==(const TrainedClassifier&) const = default;
 };
 
 struct Training {
@@ -139,15 +139,15 @@ struct Training {
   int64_t loop_size = 7;
   int64_t steps = 7;
   int64_t bucket_bytes = 500;  // so small that there are several
-  int64_t rows = kRows;
+  int64_t rows = kGlobalRows;
   Value (*logits)(Value) = dense_logits;
 };
 
 // Trains on ranks; checks that all end with the same, which is returned.
-Trained train(const Training& training) {
-  std::vector<Trained> trained(static_cast<size_t>(training.ranks));
+TrainedClassifier train_classifier(const Training& training) {
+  std::vector<TrainedClassifier> trained(static_cast<size_t>(training.ranks));
   const auto errors = run_ranks(training.ranks, [&](const std::shared_ptr<Group>& group) {
-    Trained& own = trained[static_cast<size_t>(group->rank())];
+    TrainedClassifier& own = trained[static_cast<size_t>(group->rank())];
     Classifier model(training.logits);
     const DataParallel ranks(
         group, {.micro_shards = training.micro_shards, .bucket_bytes = training.bucket_bytes});
@@ -176,7 +176,7 @@ Trained train(const Training& training) {
     own.states = session.state_sha256();
   });
   CHECK(errors == no_errors(training.ranks));
-  for (const Trained& one : trained) CHECK(one == trained[0]);
+  for (const TrainedClassifier& one : trained) CHECK(one == trained[0]);
   return trained[0];
 }
 
@@ -184,11 +184,11 @@ TEST_CASE("data_parallel: with four micro-shards one and two and four ranks trai
   // The 910 computes products of f32 in f16.
   for (const std::string name : {"cpu", "npu", "ref", "ascend910"}) {
     CAPTURE(name);
-    const Trained alone = train({.device = name});
+    const TrainedClassifier alone = train_classifier({.device = name});
     REQUIRE(alone.losses.size() == 7);
     for (const int ranks : {2, 4}) {
       CAPTURE(ranks);
-      CHECK(train({.device = name, .ranks = ranks}) == alone);
+      CHECK(train_classifier({.device = name, .ranks = ranks}) == alone);
     }
   }
 }
@@ -212,12 +212,12 @@ TEST_CASE("data_parallel: ranks train models of all kinds to equal bits") {
         CAPTURE(name);
         const Training training{
             .device = name, .loop_size = 3, .steps = 3, .rows = rows, .logits = kind.logits};
-        const Trained alone = train(training);
+        const TrainedClassifier alone = train_classifier(training);
         for (const int ranks : {2, 4}) {
           CAPTURE(ranks);
           Training shared = training;
           shared.ranks = ranks;
-          CHECK(train(shared) == alone);
+          CHECK(train_classifier(shared) == alone);
         }
       }
     }
@@ -225,18 +225,19 @@ TEST_CASE("data_parallel: ranks train models of all kinds to equal bits") {
 }
 
 TEST_CASE("data_parallel: loop sizes and buckets change no bit") {
-  const Trained usual = train({.ranks = 2, .loop_size = 100, .steps = 100});
+  const TrainedClassifier usual = train_classifier({.ranks = 2, .loop_size = 100, .steps = 100});
   for (const int64_t loop_size : {1, 7})
-    CHECK(train({.ranks = 2, .loop_size = loop_size, .steps = 100}) == usual);
-  CHECK(train({.ranks = 2, .loop_size = 100, .steps = 100, .bucket_bytes = 1 << 20}) == usual);
-  CHECK(train({.ranks = 4, .loop_size = 7, .steps = 100}) == usual);
+    CHECK(train_classifier({.ranks = 2, .loop_size = loop_size, .steps = 100}) == usual);
+  CHECK(train_classifier({.ranks = 2, .loop_size = 100, .steps = 100, .bucket_bytes = 1 << 20}) ==
+        usual);
+  CHECK(train_classifier({.ranks = 4, .loop_size = 7, .steps = 100}) == usual);
   CHECK(usual.losses.back() < 0.8f * usual.losses.front());
 }
 
 TEST_CASE("data_parallel: the number of micro-shards is what bits depend on") {
   // Rounding differs, what is trained does not.
-  const Trained four = train({.micro_shards = 4});
-  const Trained one = train({.micro_shards = 1});
+  const TrainedClassifier four = train_classifier({.micro_shards = 4});
+  const TrainedClassifier one = train_classifier({.micro_shards = 1});
   REQUIRE(one.losses.size() == four.losses.size());
   for (size_t i = 0; i < one.losses.size(); ++i)
     CHECK(one.losses[i] == doctest::Approx(four.losses[i]).epsilon(1e-5));

@@ -15,7 +15,6 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
-using Doubles = std::vector<double>;
 
 TEST_CASE("values of one number have the shape of another whether it is known or not") {
   Graph g;

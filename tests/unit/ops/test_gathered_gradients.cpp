@@ -26,6 +26,7 @@
 
 #include "ranks_for_tests.h"
 #include "runtime_for_tests.h"
+#include "support/built_in_backends.h"
 
 TEST_SUITE_BEGIN("unit");
 
@@ -33,11 +34,10 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
-
-const std::vector<std::string> kDevices = {"ref", "cpu", "npu"};
+using keel_test::kBuiltInBackends;
 
 TEST_CASE("all_gather: each rank gets the values of all in their order and in every step") {
-  for (const std::string& name : kDevices) {
+  for (const std::string& name : kBuiltInBackends) {
     CAPTURE(name);
     for (const int size : {1, 2, 3}) {
       const auto errors = run_ranks(size, [&](const std::shared_ptr<Group>& group) {
@@ -94,35 +94,35 @@ TEST_CASE("all_gather: graphs of it print the same on all ranks and parse") {
   CHECK(print_graph(*parse_graph(texts[0]), {.sites = false}) == texts[0]);
 }
 
-constexpr int64_t kRows = 60;
+constexpr int64_t kTableRows = 60;
 constexpr int64_t kWidth = 3;
 constexpr int64_t kIds = 8;  // of a global batch
 
 // The ids of a step: some rows are looked up twice on a rank, some on several ranks, most never.
 int32_t id_of(int64_t step, int64_t i) {
-  return static_cast<int32_t>((i % 3 == 0 ? 5 : 7 * i + 11 * step) % kRows);
+  return static_cast<int32_t>((i % 3 == 0 ? 5 : 7 * i + 11 * step) % kTableRows);
 }
 float target_of(int64_t step, int64_t i) {
   return static_cast<float>(std::sin(static_cast<double>(step * 13 + i)));
 }
 
-struct Trained {
+struct TrainedTable {
   std::string states;
   std::vector<double> table;
   std::string tasks;
 };
 
 // Trains a table and a layer behind it for three steps.
-Trained train(const std::string& name, int ranks, int64_t shards, std::optional<bool> gather_rows,
-              bool known_sizes = true) {
-  std::vector<Trained> by_rank(static_cast<size_t>(ranks));
+TrainedTable train_table(const std::string& name, int ranks, int64_t shards,
+                         std::optional<bool> gather_rows, bool known_sizes = true) {
+  std::vector<TrainedTable> by_rank(static_cast<size_t>(ranks));
   const auto errors = run_ranks(ranks, [&](const std::shared_ptr<Group>& group) {
-    Trained& own = by_rank[static_cast<size_t>(group->rank())];
+    TrainedTable& own = by_rank[static_cast<size_t>(group->rank())];
     const int64_t count = kIds / ranks;
     Graph g;
     const Value ids = g.input("ids", i32, {known_sizes ? count : -1});
     const Value y = g.input("y", f32, {known_sizes ? count : -1});
-    const Value table = g.state("table", normal({kRows, kWidth}, 0, 1));
+    const Value table = g.state("table", normal({kTableRows, kWidth}, 0, 1));
     const Value out = reshape(dense(gather(table, ids), 1, {.name = "out"}), {-1});
     const Value loss = mean((out - y) * (out - y));
     const Update update =
@@ -142,22 +142,22 @@ Trained train(const std::string& name, int ranks, int64_t shards, std::optional<
     }
     own.states = session.state_sha256();
     const Tensor after = session.read(table);
-    for (int64_t i = 0; i < kRows * kWidth; ++i) own.table.push_back(after.at(i));
+    for (int64_t i = 0; i < kTableRows * kWidth; ++i) own.table.push_back(after.at(i));
   });
   CHECK(errors == no_errors(ranks));
-  for (const Trained& one : by_rank) CHECK(one.states == by_rank[0].states);
+  for (const TrainedTable& one : by_rank) CHECK(one.states == by_rank[0].states);
   return by_rank[0];
 }
 
 TEST_CASE("gathered gradients: the bits are those of sums of whole tables") {
-  for (const std::string& name : kDevices) {
+  for (const std::string& name : kBuiltInBackends) {
     CAPTURE(name);
     for (const int ranks : {2, 4}) {
       CAPTURE(ranks);
-      const std::string alone = train(name, 1, ranks, std::nullopt).states;
-      const Trained gathered = train(name, ranks, ranks, true);
+      const std::string alone = train_table(name, 1, ranks, std::nullopt).states;
+      const TrainedTable gathered = train_table(name, ranks, ranks, true);
       CHECK(contains(gathered.tasks, "gathered bucket 1 of 2"));
-      const Trained whole = train(name, ranks, ranks, false);
+      const TrainedTable whole = train_table(name, ranks, ranks, false);
       CHECK_FALSE(contains(whole.tasks, "gathered bucket"));
       CHECK(gathered.states == whole.states);
       CHECK(gathered.states == alone);
@@ -166,15 +166,15 @@ TEST_CASE("gathered gradients: the bits are those of sums of whole tables") {
 }
 
 TEST_CASE("gathered gradients: a rank of several micro-shards sums whole tables") {
-  const Trained two = train("cpu", 2, 4, true);
+  const TrainedTable two = train_table("cpu", 2, 4, true);
   CHECK_FALSE(contains(two.tasks, "gathered bucket"));
-  CHECK(two.states == train("cpu", 1, 4, std::nullopt).states);
+  CHECK(two.states == train_table("cpu", 1, 4, std::nullopt).states);
 }
 
 TEST_CASE("gathered gradients: they are near those of one rank without micro-shards") {
-  const Trained alone = train("cpu", 1, 1, std::nullopt);
+  const TrainedTable alone = train_table("cpu", 1, 1, std::nullopt);
   for (const int ranks : {2, 4, 8}) {
-    const Trained gathered = train("cpu", ranks, ranks, true);
+    const TrainedTable gathered = train_table("cpu", ranks, ranks, true);
     REQUIRE(gathered.table.size() == alone.table.size());
     for (size_t i = 0; i < alone.table.size(); ++i)
       CHECK(gathered.table[i] == doctest::Approx(alone.table[i]).epsilon(1e-5));
@@ -188,7 +188,7 @@ TEST_CASE("gathered gradients: a step by hand in double") {
     CAPTURE(ranks);
     constexpr int64_t kOwn = 4;
     const int64_t all = kOwn * ranks;
-    std::vector<double> expected(static_cast<size_t>(kRows * kWidth), 0.25);
+    std::vector<double> expected(static_cast<size_t>(kTableRows * kWidth), 0.25);
     for (int64_t i = 0; i < all; ++i) {
       for (int64_t k = 0; k < kWidth; ++k)
         expected[static_cast<size_t>(id_of(0, i) * kWidth + k)] -=
@@ -198,7 +198,7 @@ TEST_CASE("gathered gradients: a step by hand in double") {
       Graph g;
       const Value ids = g.input("ids", i64, {kOwn});
       const Value weights = g.input("weights", f32, {kOwn, kWidth});
-      const Value table = g.state("table", constant({kRows, kWidth}, 0.25));
+      const Value table = g.state("table", constant({kTableRows, kWidth}, 0.25));
       const Value loss = mean(gather(table, ids) * weights);
       const Update update = data_parallel(sgd(0.5), group, {.gather_rows = true}).minimize(loss);
       Session session(g, device("cpu"));
@@ -212,7 +212,7 @@ TEST_CASE("gathered gradients: a step by hand in double") {
       }
       session.run(update, Values{}, {{ids, own_ids}, {weights, own_weights}});
       const Tensor after = session.read(table);
-      for (int64_t i = 0; i < kRows * kWidth; ++i) {
+      for (int64_t i = 0; i < kTableRows * kWidth; ++i) {
         if (std::abs(after.at(i) - expected[static_cast<size_t>(i)]) > 1e-6)
           throw Error("element " + std::to_string(i));
       }
@@ -223,7 +223,7 @@ TEST_CASE("gathered gradients: a step by hand in double") {
 
 // The tasks of a training of `loss` of a table and 4 ids.
 std::string tasks_of(const std::function<Value(const Value& table, const Value& ids)>& loss,
-                     DType dtype = f32, int64_t rows = kRows,
+                     DType dtype = f32, int64_t rows = kTableRows,
                      std::optional<bool> gather_rows = true) {
   std::string tasks;
   const auto errors = run_ranks(2, [&](const std::shared_ptr<Group>& group) {
@@ -243,17 +243,17 @@ std::string tasks_of(const std::function<Value(const Value& table, const Value& 
 
 TEST_CASE("gathered gradients: rows travel where the table has four times as many elements") {
   // Two ranks look up 4 rows each: 2 x 4 x 4 elements, beside 60 x 3.
-  CHECK(contains(train("cpu", 2, 2, std::nullopt).tasks, "gathered bucket"));
-  CHECK_FALSE(contains(train("cpu", 2, 2, false).tasks, "gathered bucket"));
+  CHECK(contains(train_table("cpu", 2, 2, std::nullopt).tasks, "gathered bucket"));
+  CHECK_FALSE(contains(train_table("cpu", 2, 2, false).tasks, "gathered bucket"));
   // With one of 42 x 3 they are a bit more than a quarter, with 43 x 3 less.
   const auto mean_of_rows = [](const Value& t, const Value& i) { return mean(gather(t, i)); };
   CHECK_FALSE(contains(tasks_of(mean_of_rows, f32, 42, std::nullopt), "gathered bucket"));
   CHECK(contains(tasks_of(mean_of_rows, f32, 43, std::nullopt), "gathered bucket"));
   // Sizes that are not known when the step is built.
-  CHECK_FALSE(contains(train("cpu", 2, 2, std::nullopt, false).tasks, "gathered bucket"));
-  const Trained asked = train("cpu", 2, 2, true, false);
+  CHECK_FALSE(contains(train_table("cpu", 2, 2, std::nullopt, false).tasks, "gathered bucket"));
+  const TrainedTable asked = train_table("cpu", 2, 2, true, false);
   CHECK(contains(asked.tasks, "gathered bucket"));
-  CHECK(asked.states == train("cpu", 2, 2, false, false).states);
+  CHECK(asked.states == train_table("cpu", 2, 2, false, false).states);
 }
 
 TEST_CASE("gathered gradients: a table that is read in another way is summed whole") {

@@ -21,7 +21,6 @@ using namespace keel;
 using namespace keel::testing;
 using keel::_;
 using keel::range;
-using Doubles = std::vector<double>;
 
 xt::xarray<double> counting_array(const std::vector<size_t>& shape) {
   xt::xarray<double> x = xt::zeros<double>(shape);
@@ -30,7 +29,7 @@ xt::xarray<double> counting_array(const std::vector<size_t>& shape) {
 }
 
 template <class View>
-void check_equal(Value got, const View& expected) {
+void check_view(Value got, const View& expected) {
   const Tensor tensor = evaluate(got);
   Shape shape;
   for (const auto dim : expected.shape()) shape.push_back(static_cast<int64_t>(dim));
@@ -43,24 +42,24 @@ TEST_CASE("indexing gives what xtensor's views give") {
   const Value x = g.constant(counting({3, 4, 5}, f64));
   const auto a = counting_array({3, 4, 5});
   using xt::placeholders::_r;
-  check_equal(x[1], xt::view(a, 1));
-  check_equal(x[-1], xt::view(a, 2));
-  check_equal(x[{1, 2}], xt::view(a, 1, 2));
-  check_equal(x[{1, -2, 3}], xt::view(a, 1, 2, 3));
-  check_equal(x[range(1, 3)], xt::view(a, xt::range(1, 3)));
-  check_equal(x[{_, range(1, 4), -1}], xt::view(a, xt::all(), xt::range(1, 4), 4));
-  check_equal(x[{ellipsis, 2}], xt::strided_view(a, {xt::ellipsis(), 2}));
-  check_equal(x[{0, ellipsis, range(1, {})}],
-              xt::strided_view(a, {0, xt::ellipsis(), xt::range(1, 5)}));
-  check_equal(x[{new_axis, range({}, 2), ellipsis, new_axis}],
-              xt::strided_view(a, {xt::newaxis(), xt::range(0, 2), xt::ellipsis(), xt::newaxis()}));
-  check_equal(x[{_, range({}, {}, 2), range(1, {}, 3)}],
-              xt::view(a, xt::all(), xt::range(0, 4, 2), xt::range(1, 5, 3)));
-  check_equal(x[range({}, {}, -1)], xt::view(a, xt::range(_r, _r, -1)));
-  check_equal(x[{_, _, range(3, 0, -2)}], xt::view(a, xt::all(), xt::all(), xt::range(3, 0, -2)));
-  check_equal(x[{1, new_axis, 2, new_axis}],
-              xt::strided_view(a, {1, xt::newaxis(), 2, xt::newaxis()}));
-  check_equal(x[Indices(std::vector<Index>{2, _, 1})], xt::view(a, 2, xt::all(), 1));
+  check_view(x[1], xt::view(a, 1));
+  check_view(x[-1], xt::view(a, 2));
+  check_view(x[{1, 2}], xt::view(a, 1, 2));
+  check_view(x[{1, -2, 3}], xt::view(a, 1, 2, 3));
+  check_view(x[range(1, 3)], xt::view(a, xt::range(1, 3)));
+  check_view(x[{_, range(1, 4), -1}], xt::view(a, xt::all(), xt::range(1, 4), 4));
+  check_view(x[{ellipsis, 2}], xt::strided_view(a, {xt::ellipsis(), 2}));
+  check_view(x[{0, ellipsis, range(1, {})}],
+             xt::strided_view(a, {0, xt::ellipsis(), xt::range(1, 5)}));
+  check_view(x[{new_axis, range({}, 2), ellipsis, new_axis}],
+             xt::strided_view(a, {xt::newaxis(), xt::range(0, 2), xt::ellipsis(), xt::newaxis()}));
+  check_view(x[{_, range({}, {}, 2), range(1, {}, 3)}],
+             xt::view(a, xt::all(), xt::range(0, 4, 2), xt::range(1, 5, 3)));
+  check_view(x[range({}, {}, -1)], xt::view(a, xt::range(_r, _r, -1)));
+  check_view(x[{_, _, range(3, 0, -2)}], xt::view(a, xt::all(), xt::all(), xt::range(3, 0, -2)));
+  check_view(x[{1, new_axis, 2, new_axis}],
+             xt::strided_view(a, {1, xt::newaxis(), 2, xt::newaxis()}));
+  check_view(x[Indices(std::vector<Index>{2, _, 1})], xt::view(a, 2, xt::all(), 1));
 }
 
 TEST_CASE("indexing that takes everything adds no node") {

@@ -17,7 +17,6 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
-using Doubles = std::vector<double>;
 
 struct Moments {
   double mean = 0, deviation = 0, lowest = INFINITY, highest = -INFINITY;

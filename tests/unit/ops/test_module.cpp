@@ -16,14 +16,13 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
-using Doubles = std::vector<double>;
 using Names = std::vector<std::string>;
 
 Tensor batch() { return Tensor::of<float>({2, 3}, {1, -2, 3, 0.5, 4, -1}); }
 
 // The states after some steps, and the loss of the last.
-std::string trained(Graph& g, const Update& update, Value loss, const Feeds& feeds,
-                    const char* on = "cpu", int steps = 3) {
+std::string trained_states(Graph& g, const Update& update, Value loss, const Feeds& feeds,
+                           const char* on = "cpu", int steps = 3) {
   Session session(g, device(on), {.seed = 5});
   std::string text;
   for (int i = 0; i < steps; ++i)
@@ -112,8 +111,8 @@ TEST_CASE("a layer called twice shares its weights as a graph by hand does") {
 
   for (const char* on : {"ref", "cpu", "npu"}) {
     CAPTURE(on);
-    const std::string here = trained(g, sgd(0.01).minimize(loss), loss, {{x, batch()}}, on);
-    CHECK(here == trained(by_hand, sgd(0.01).minimize(loss2), loss2, {{x2, batch()}}, on));
+    const std::string here = trained_states(g, sgd(0.01).minimize(loss), loss, {{x, batch()}}, on);
+    CHECK(here == trained_states(by_hand, sgd(0.01).minimize(loss2), loss2, {{x2, batch()}}, on));
   }
 }
 
@@ -249,8 +248,8 @@ TEST_CASE("parameter groups are two optimizers by hand in one backward pass") {
 
   for (const char* on : {"ref", "cpu", "npu"}) {
     CAPTURE(on);
-    CHECK(trained(m.g, groups, m.loss, {{m.x, batch()}}, on) ==
-          trained(h.g, by_hand, h.loss, {{h.x, batch()}}, on));
+    CHECK(trained_states(m.g, groups, m.loss, {{m.x, batch()}}, on) ==
+          trained_states(h.g, by_hand, h.loss, {{h.x, batch()}}, on));
     Session session(m.g, device(on), {.seed = 5});
     const Tensor before = session.read(m.second.weight());
     session.run(groups, {}, {{m.x, batch()}});

@@ -15,17 +15,16 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
-using Doubles = std::vector<double>;
 
-struct Moments {
+struct InitialMoments {
   double mean = 0;
   double deviation = 0;
   double largest = 0;
 };
 
-Moments moments(const Initializer& init) {
+InitialMoments moments(const Initializer& init) {
   const Doubles values = elements(initial_value(init, 7));
-  Moments m;
+  InitialMoments m;
   for (const double v : values) m.mean += v / static_cast<double>(values.size());
   for (const double v : values) {
     m.deviation += (v - m.mean) * (v - m.mean) / static_cast<double>(values.size());

@@ -18,14 +18,14 @@ using testing::contains;
 using testing::error_of;
 using testing::names_of;
 
-Tensor waves(const Shape& shape, double step) {
+Tensor sines(const Shape& shape, double step) {
   Tensor t(f32, shape);
   for (int64_t i = 0; i < t.num_elements(); ++i) t.set(i, std::sin(static_cast<double>(i) * step));
   return t;
 }
 
 // Mean and population variance of channel `c` of rows of `channels`.
-std::pair<double, double> moments(const Tensor& x, int64_t c, int64_t channels) {
+std::pair<double, double> channel_moments(const Tensor& x, int64_t c, int64_t channels) {
   double sum = 0, squares = 0;
   const int64_t rows = x.num_elements() / channels;
   for (int64_t r = 0; r < rows; ++r) sum += x.at(r * channels + c);
@@ -72,12 +72,12 @@ TEST_CASE("batch norm moves its running statistics in training and uses them in 
     const Value evaluated = norm(x, Mode::kEvaluation);
     const Update update = sgd(0.0).minimize(mean(square(trained)));
     Session session(g, device(where));
-    const Tensor data = waves({4, 5, 2, kChannels}, 0.7);
+    const Tensor data = sines({4, 5, 2, kChannels}, 0.7);
     double expected_mean[kChannels] = {}, expected_var[kChannels] = {1, 1, 1};
     for (int step = 0; step < 2; ++step) {
       const auto out = session.run(update, {trained}, {{x, data}})[0];
       for (int64_t c = 0; c < kChannels; ++c) {
-        const auto [mean, variance] = moments(data, c, kChannels);
+        const auto [mean, variance] = channel_moments(data, c, kChannels);
         const double first = (data.at(c) - mean) / std::sqrt(variance + 1e-5);
         CHECK(out.at(c) == doctest::Approx(first).epsilon(1e-4));
         expected_mean[c] = kDecay * expected_mean[c] + (1 - kDecay) * mean;
@@ -105,11 +105,11 @@ TEST_CASE("attention of several heads is that of each head by itself") {
     const MultiHeadAttention layer(Scope(g) / "attention", kWidth, 2);
     const Value y = layer(x, {.causal = true});
     Session session(g, device(where));
-    for (const Value& state : layer.parameters()) session.write(state, waves(state.shape(), 0.3));
-    const Tensor data = waves({2, kTime, kWidth}, 1.1);
+    for (const Value& state : layer.parameters()) session.write(state, sines(state.shape(), 0.3));
+    const Tensor data = sines({2, kTime, kWidth}, 1.1);
     const Tensor got = session.run({y}, {{x, data}})[0];
     // The weights of all four dense layers are the same.
-    const Tensor w = waves({kWidth, kWidth}, 0.3), b = waves({kWidth}, 0.3);
+    const Tensor w = sines({kWidth, kWidth}, 0.3), b = sines({kWidth}, 0.3);
     const auto dense = [&](const std::vector<double>& in) {
       std::vector<double> out(kWidth);
       for (int64_t j = 0; j < kWidth; ++j) {
@@ -160,7 +160,7 @@ TEST_CASE("layers of sequences and images train and give equal bits for loop siz
     for (const int64_t size : {int64_t{1}, int64_t{4}}) {
       Graph g;
       const Scope root(g);
-      const Value x = g.constant(waves({2, 4, 4, 3}, 0.37));
+      const Value x = g.constant(sines({2, 4, 4, 3}, 0.37));
       const Value ids = g.constant(Tensor::of<int32_t>({2, 4}, {0, 1, 2, 3, 3, 2, 1, 0}));
       const Conv2d conv(root / "conv", 3, 6, {3, 3});
       const BatchNorm norm(root / "norm", 6);

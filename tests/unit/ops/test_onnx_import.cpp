@@ -27,7 +27,7 @@ onnx::ImportedModel import_graph(const OnnxGraph& graph, const onnx::ImportOptio
   return onnx::import_model(onnx::parse_model(onnx_model(graph, opset), "m.onnx"), options);
 }
 
-std::string refusal(const OnnxGraph& graph, const onnx::ImportOptions& options = {}) {
+std::string fault_of(const OnnxGraph& graph, const onnx::ImportOptions& options = {}) {
   return error_of([&] { import_graph(graph, options); });
 }
 
@@ -102,8 +102,8 @@ TEST_CASE("what a shape depends on has to be bound") {
   const onnx::ImportedModel model = import_graph(graph, {.bind = {{"s", shape}}});
   CHECK(model.inputs.size() == 1);
   CHECK(model.output("y").shape() == keel::Shape{2, 2});
-  CHECK(contains(refusal(graph, {.bind = {{"s", keel::Tensor::scalar<int64_t>(1)}}}), "bind 's'"));
-  CHECK(contains(refusal(graph, {.bind = {{"s", shape}, {"t", shape}}}), "the name of an input"));
+  CHECK(contains(fault_of(graph, {.bind = {{"s", keel::Tensor::scalar<int64_t>(1)}}}), "bind 's'"));
+  CHECK(contains(fault_of(graph, {.bind = {{"s", shape}, {"t", shape}}}), "the name of an input"));
 }
 
 TEST_CASE("everything that an import refuses is named at once") {
@@ -112,7 +112,7 @@ TEST_CASE("everything that an import refuses is named at once") {
                 onnx_node("NonMaxSuppression", {"a"}, {"c"}), onnx_node("Add", {"b", "x"}, {"y"})},
       .inputs = {onnx_value("x", 1, {2}), onnx_value("t", 8, {2})},
       .outputs = {onnx_value("y", 1, {2})}};
-  const std::string text = refusal(graph);
+  const std::string text = fault_of(graph);
   CHECK(contains(text, "2 x Unheard (opset 17): there is no rule for this op [a, b]"));
   CHECK(contains(text, "1 x NonMaxSuppression"));
   CHECK(contains(text, "is of STRING"));
@@ -122,7 +122,7 @@ TEST_CASE("everything that an import refuses is named at once") {
                                        onnx_node("Add", {"a", "b"}, {"y"})},
                              .inputs = {onnx_value("x", 1, {2})},
                              .outputs = {onnx_value("y", 1, {2})}};
-  const std::string both = refusal(attributes);
+  const std::string both = fault_of(attributes);
   CHECK(contains(both, "its attribute slope is not known"));
   CHECK(contains(both, "its attribute alpha is an integer"));
   CHECK(!contains(both, "x Add"));
@@ -131,16 +131,16 @@ TEST_CASE("everything that an import refuses is named at once") {
 TEST_CASE("models that contradict themselves are errors and no crashes") {
   OnnxGraph graph = linear();
   graph.outputs = {onnx_value("nobody", 1, {1})};
-  CHECK(contains(refusal(graph), "no node gives it"));
+  CHECK(contains(fault_of(graph), "no node gives it"));
   graph = linear();
   graph.nodes = {onnx_node("Add", {"later", "x"}, {"y"})};
-  CHECK(contains(refusal(graph), "no node before it gives 'later'"));
+  CHECK(contains(fault_of(graph), "no node before it gives 'later'"));
   graph = linear();
   graph.nodes = {onnx_node("MatMul", {"x"}, {"y"})};
-  CHECK(contains(refusal(graph), "its input 1 is missing"));
+  CHECK(contains(fault_of(graph), "its input 1 is missing"));
   graph = linear();
   graph.initializers[0] = onnx_floats("w", {3, 1}, {1, 2, 3});
-  CHECK(contains(refusal(graph), "matmul"));
+  CHECK(contains(fault_of(graph), "matmul"));
 }
 
 TEST_CASE("hyperbolic functions of an import hold for numbers far from 0") {
@@ -182,9 +182,9 @@ TEST_CASE("nodes of an import are of the line that they have in the file") {
   const onnx::ImportedModel model = import_graph(linear());
   CHECK(to_string(model.output("y").node().site()) == "m.onnx:2");
   const std::string text =
-      refusal({.nodes = {onnx_node("Neg", {"x"}, {"n"}), onnx_node("MatMul", {"n", "x"}, {"y"})},
-               .inputs = {onnx_value("x", 1, {2, 3})},
-               .outputs = {onnx_value("y", 1, {2, 3})}});
+      fault_of({.nodes = {onnx_node("Neg", {"x"}, {"n"}), onnx_node("MatMul", {"n", "x"}, {"y"})},
+                .inputs = {onnx_value("x", 1, {2, 3})},
+                .outputs = {onnx_value("y", 1, {2, 3})}});
   CHECK_MESSAGE(contains(text, "m.onnx:2"), text);
 }
 
@@ -303,11 +303,11 @@ TEST_CASE("initializers with infinities are constants and no weights") {
 
 TEST_CASE("ops without a rule and refused attributes are told of together") {
   const std::string text =
-      refusal({.nodes = {onnx_node("NonZero", {"x"}, {"places"}),
-                         onnx_node("Relu", {"x"}, {"r"}, {onnx_int("slope", 1)}),
-                         onnx_node("Unique", {"x"}, {"u"})},
-               .inputs = {onnx_value("x", 1, {2})},
-               .outputs = {onnx_value("places", 7, {1, -1}), onnx_value("r", 1, {2})}});
+      fault_of({.nodes = {onnx_node("NonZero", {"x"}, {"places"}),
+                          onnx_node("Relu", {"x"}, {"r"}, {onnx_int("slope", 1)}),
+                          onnx_node("Unique", {"x"}, {"u"})},
+                .inputs = {onnx_value("x", 1, {2})},
+                .outputs = {onnx_value("places", 7, {1, -1}), onnx_value("r", 1, {2})}});
   CHECK_MESSAGE(contains(text, "1 x NonZero (opset 17): there is no rule for this op"), text);
   CHECK_MESSAGE(contains(text, "1 x Unique (opset 17): there is no rule for this op"), text);
   CHECK_MESSAGE(contains(text, "1 x Relu (opset 17): its attribute slope"), text);
@@ -323,14 +323,14 @@ TEST_CASE("nodes behind a refused one are checked by the types that the file giv
                   .inputs = {onnx_value("x", 1, {-1, 2})},
                   .outputs = {onnx_value("y", 1, {-1, 1})},
                   .results = {onnx_value("a", 1, {-1, 2}), onnx_value("b", 1, {-1, 2})}};
-  const std::string text = refusal(graph);
+  const std::string text = fault_of(graph);
   CHECK_MESSAGE(contains(text, "1 x Unheard (opset 17): there is no rule for this op"), text);
   CHECK_MESSAGE(contains(text, "1 x Relu (opset 17): its attribute slope"), text);
   CHECK_MESSAGE(contains(text, "1 x Elu (opset 17): its attribute alpha"), text);
   CHECK_MESSAGE(contains(text, "1 x MatMul"), text);
   CHECK_MESSAGE(!contains(text, "could not be checked"), text);
   graph.results = {};
-  const std::string untyped = refusal(graph);
+  const std::string untyped = fault_of(graph);
   CHECK_MESSAGE(contains(untyped, "1 x Unheard"), untyped);
   CHECK_MESSAGE(contains(untyped, "3 more nodes behind or inside"), untyped);
 }
@@ -346,7 +346,7 @@ TEST_CASE("a refused result that would have been known is no reason to refuse wh
       .inputs = {onnx_value("x", 1, {2})},
       .outputs = {onnx_value("y", 1, {1})},
       .results = {onnx_value("s", 7, {1}), onnx_value("r", 1, {1, 2})}};
-  const std::string text = refusal(graph);
+  const std::string text = fault_of(graph);
   CHECK_MESSAGE(!contains(text, "bind it"), text);
   CHECK_MESSAGE(contains(text, "1 more node behind or inside"), text);
   // rank is [1] whatever s holds, and two numbers do not fit into one.
@@ -368,7 +368,7 @@ TEST_CASE("a loop whose body gives a condition that always holds has its number 
                     .inputs = {onnx_value("x", 1, {2})},
                     .outputs = {onnx_value("rows", 1, {3, 2})}};
     graph.initializers.insert(graph.initializers.end(), around.begin(), around.end());
-    return refusal(graph);
+    return fault_of(graph);
   };
   const auto constant = [](int64_t value) {
     return onnx_node("Constant", {}, {"k"},
@@ -400,7 +400,7 @@ TEST_CASE("a refused loop says how much of its body was not checked") {
       .initializers = {onnx_integers("trips", {}, {3})},
       .inputs = {onnx_value("x", 1, {2})},
       .outputs = {onnx_value("y", 1, {2})}};
-  const std::string text = refusal(graph);
+  const std::string text = fault_of(graph);
   CHECK_MESSAGE(contains(text, "4 more nodes behind or inside"), text);
 }
 
@@ -411,11 +411,11 @@ TEST_CASE("a refused node in a body that is looked into twice is told of once") 
       .inputs = {onnx_value("i", 7, {}), onnx_value("go", 9, {}), onnx_value("v", 1, {2})},
       .outputs = {onnx_value("on", 9, {}), onnx_value("w", 1, {2}), onnx_value("row", 1, {2})}};
   const std::string text =
-      refusal({.nodes = {onnx_node("Loop", {"trips", "", "x"}, {"last", "rows"},
-                                   {onnx_graph("body", body)})},
-               .initializers = {onnx_integers("trips", {}, {3})},
-               .inputs = {onnx_value("x", 1, {2})},
-               .outputs = {onnx_value("rows", 1, {3, 2})}});
+      fault_of({.nodes = {onnx_node("Loop", {"trips", "", "x"}, {"last", "rows"},
+                                    {onnx_graph("body", body)})},
+                .initializers = {onnx_integers("trips", {}, {3})},
+                .inputs = {onnx_value("x", 1, {2})},
+                .outputs = {onnx_value("rows", 1, {3, 2})}});
   CHECK_MESSAGE(contains(text, "1 x Relu (opset 17): its attribute slope"), text);
 }
 
@@ -431,7 +431,7 @@ TEST_CASE("a refused op elsewhere hides nothing of a branch that does not depend
       .initializers = {onnx_integers("k", {1}, {2})},
       .inputs = {onnx_value("x", 1, {2}), onnx_value("flag", 9, {})},
       .outputs = {onnx_value("y", 1, {2})}};
-  const std::string text = refusal(graph);
+  const std::string text = fault_of(graph);
   CHECK_MESSAGE(contains(text, "1 x Reshape"), text);
   CHECK_MESSAGE(contains(text, "bind it"), text);
   CHECK_MESSAGE(contains(text, "1 x Unheard"), text);
@@ -449,13 +449,13 @@ TEST_CASE("types that the file gives have the sizes of what is bound") {
       .inputs = {onnx_value("x", 1, {-1, 2})},
       .outputs = {onnx_value("y", 1, {-1, 2})},
       .results = {onnx_value("a", 1, {-1, 2})}};
-  CHECK(contains(refusal(graph), "how many turns there are is not known"));
-  const std::string bound = refusal(graph, {.bind = {{"x", keel::Tensor(keel::f32, {3, 2})}}});
+  CHECK(contains(fault_of(graph), "how many turns there are is not known"));
+  const std::string bound = fault_of(graph, {.bind = {{"x", keel::Tensor(keel::f32, {3, 2})}}});
   CHECK_MESSAGE(!contains(bound, "how many turns"), bound);
   // An input of no Keel type is refused before anybody looks at what it is bound to.
   OnnxGraph strings = graph;
   strings.inputs.push_back(onnx_value("t", 8, std::vector<int64_t>(3, -1)));
-  const std::string text = refusal(strings, {.bind = {{"t", keel::Tensor::scalar<float>(1)}}});
+  const std::string text = fault_of(strings, {.bind = {{"t", keel::Tensor::scalar<float>(1)}}});
   CHECK_MESSAGE(contains(text, "how many turns there are is not known"), text);
 }
 
@@ -466,7 +466,7 @@ TEST_CASE("inputs and initializers that Keel has no type for do not end the chec
       .inputs = {onnx_value("x", 1, {2}), onnx_value("t", 8, {2})},
       .outputs = {onnx_value("r", 1, {2})},
       .sparse_initializers = {bytes_field(1, onnx_floats("sparse", {1}, {1}))}};
-  const std::string text = refusal(graph);
+  const std::string text = fault_of(graph);
   CHECK_MESSAGE(contains(text, "1 x Relu (opset 17): its attribute slope"), text);
   CHECK_MESSAGE(contains(text, "1 x input (opset 17): is of STRING"), text);
   CHECK_MESSAGE(contains(text, "1 x initializer (opset 17): is a sparse tensor"), text);
@@ -477,15 +477,15 @@ TEST_CASE("inputs and initializers that Keel has no type for do not end the chec
 
 TEST_CASE("inputs that nobody gives or the op has not are refused") {
   const auto refused = [](const std::string& node) {
-    return refusal({.nodes = {node},
-                    .inputs = {onnx_value("x", 1, {2, 3})},
-                    .outputs = {onnx_value("y", 1, {2, 3})}});
+    return fault_of({.nodes = {node},
+                     .inputs = {onnx_value("x", 1, {2, 3})},
+                     .outputs = {onnx_value("y", 1, {2, 3})}});
   };
   CHECK(contains(refused(onnx_node("Relu", {"x", "ghost"}, {"y"})),
                  "1 x Relu (opset 17): no node before it gives 'ghost'"));
   CHECK(contains(refused(onnx_node("Add", {"x", "x", "x"}, {"y"})), "its input 2 is not known"));
   CHECK(refused(onnx_node("Add", {"x", "x", ""}, {"y"})) == "");
-  const std::string both = refusal(
+  const std::string both = fault_of(
       {.nodes = {onnx_node("Unheard", {"x"}, {"a"}), onnx_node("Add", {"a", "ghost"}, {"b"})},
        .inputs = {onnx_value("x", 1, {2})},
        .outputs = {onnx_value("b", 1, {2}), onnx_value("c", 1, {2}), onnx_value("d", 1, {2})}});
@@ -498,7 +498,7 @@ TEST_CASE("equal parts of an axis are equal before op set 18") {
   const OnnxGraph graph{.nodes = {onnx_node("Split", {"x"}, {"a", "b"})},
                         .inputs = {onnx_value("x", 1, {3})},
                         .outputs = {onnx_value("a", 1, {-1}), onnx_value("b", 1, {-1})}};
-  CHECK(contains(refusal(graph), "an axis of 3 has no 2 equal parts"));
+  CHECK(contains(fault_of(graph), "an axis of 3 has no 2 equal parts"));
   OnnxGraph later = graph;
   later.nodes = {onnx_node("Split", {"x"}, {"a", "b"}, {onnx_int("num_outputs", 2)})};
   const onnx::ImportedModel model = import_graph(later, {}, 18);
@@ -508,13 +508,13 @@ TEST_CASE("equal parts of an axis are equal before op set 18") {
 
 TEST_CASE("a name that two values have is refused") {
   const std::string text =
-      refusal({.nodes = {onnx_node("Neg", {"x"}, {"a"}), onnx_node("Abs", {"x"}, {"a"})},
-               .inputs = {onnx_value("x", 1, {2})},
-               .outputs = {onnx_value("a", 1, {2})}});
+      fault_of({.nodes = {onnx_node("Neg", {"x"}, {"a"}), onnx_node("Abs", {"x"}, {"a"})},
+                .inputs = {onnx_value("x", 1, {2})},
+                .outputs = {onnx_value("a", 1, {2})}});
   CHECK_MESSAGE(contains(text, "1 x Abs (opset 17): another value has the name 'a'"), text);
-  const std::string inputs = refusal({.nodes = {onnx_node("Neg", {"x"}, {"a"})},
-                                      .inputs = {onnx_value("x", 1, {2}), onnx_value("x", 1, {2})},
-                                      .outputs = {onnx_value("a", 1, {2})}});
+  const std::string inputs = fault_of({.nodes = {onnx_node("Neg", {"x"}, {"a"})},
+                                       .inputs = {onnx_value("x", 1, {2}), onnx_value("x", 1, {2})},
+                                       .outputs = {onnx_value("a", 1, {2})}});
   CHECK_MESSAGE(contains(inputs, "two of its inputs are 'x'"), inputs);
 }
 
@@ -525,7 +525,7 @@ TEST_CASE("operands of too few dimensions are refused and not looked at beyond t
         .inputs = {onnx_value("x", 1, {2, 3, 3}), onnx_value("w", 1, {1, 15, 3}),
                    onnx_value("r", 1, {1}), onnx_value("m", 1, {2, 2}), onnx_value("i", 7, {2})},
         .outputs = {onnx_value("y", 1, {1})}};
-    return refusal(graph);
+    return fault_of(graph);
   };
   for (const char* op : {"GRU", "LSTM", "RNN"}) {
     const std::string weights = refused(op, {"x", "w", "r"});
@@ -575,17 +575,17 @@ TEST_CASE("shapes that follow from an open batch are inferred where they are use
 TEST_CASE("what depends on an open batch in another way is refused as it stands") {
   const std::string wanted = "1 x Shape (opset 17): the dimensions of its input are not known";
   const std::string number =
-      refusal({.nodes = {onnx_node("Shape", {"x"}, {"dims"}),
-                         onnx_node("Cast", {"dims"}, {"y"}, {onnx_int("to", 1)})},
-               .inputs = {onnx_value("x", 1, {-1, 2})},
-               .outputs = {onnx_value("y", 1, {2})}});
+      fault_of({.nodes = {onnx_node("Shape", {"x"}, {"dims"}),
+                          onnx_node("Cast", {"dims"}, {"y"}, {onnx_int("to", 1)})},
+                .inputs = {onnx_value("x", 1, {-1, 2})},
+                .outputs = {onnx_value("y", 1, {2})}});
   CHECK_MESSAGE(contains(number, wanted), number);
   // A branch that a batch of 1 takes and larger ones do not.
   const OnnxGraph neg{.nodes = {onnx_node("Neg", {"x"}, {"n"})},
                       .outputs = {onnx_value("n", 1, {-1, 2})}};
   const OnnxGraph twice{.nodes = {onnx_node("Add", {"x", "x"}, {"t"})},
                         .outputs = {onnx_value("t", 1, {-1, 2})}};
-  const std::string branch = refusal(
+  const std::string branch = fault_of(
       {.nodes = {onnx_node("Shape", {"x"}, {"dims"}),
                  onnx_node("Gather", {"dims", "zero"}, {"n"}, {onnx_int("axis", 0)}),
                  onnx_node("Greater", {"n", "one"}, {"many"}),

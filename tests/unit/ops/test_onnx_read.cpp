@@ -21,7 +21,7 @@ keel::Tensor read(const std::string& bytes) {
   return onnx::read_tensor_file(temp.write("t.pb", bytes));
 }
 
-std::string refusal(const std::string& bytes) {
+std::string read_refusal(const std::string& bytes) {
   return error_of([&] { read(bytes); });
 }
 
@@ -32,7 +32,7 @@ std::string packed(const std::vector<int64_t>& values) {
 }
 
 // A model with one Relu.
-std::string small_model() {
+std::string relu_model() {
   return onnx_model({.nodes = {onnx_node("Relu", {"x"}, {"y"})},
                      .inputs = {onnx_value("x", 1, {-1, 3})},
                      .outputs = {onnx_value("y", 1, {-1, 3})}});
@@ -79,21 +79,22 @@ TEST_CASE("a tensor of UINT16 is read as bf16 where that is wanted") {
 }
 
 TEST_CASE("onnx tensors whose data does not fit are refused by name") {
-  CHECK(contains(refusal(onnx_floats("w", {3}, {1, 2})), "tensor 'w'"));
-  CHECK(contains(refusal(onnx_floats("w", {3}, {1, 2})), "has 8 bytes of data, f32[3] needs 12"));
-  CHECK(contains(refusal(onnx_tensor("w", 1, {3}, float_field(4, 1))), "has 1 elements"));
-  CHECK(contains(refusal(onnx_floats("w", {-1}, {})), "a dimension of -1"));
+  CHECK(contains(read_refusal(onnx_floats("w", {3}, {1, 2})), "tensor 'w'"));
+  CHECK(contains(read_refusal(onnx_floats("w", {3}, {1, 2})),
+                 "has 8 bytes of data, f32[3] needs 12"));
+  CHECK(contains(read_refusal(onnx_tensor("w", 1, {3}, float_field(4, 1))), "has 1 elements"));
+  CHECK(contains(read_refusal(onnx_floats("w", {-1}, {})), "a dimension of -1"));
   for (const std::vector<int64_t>& dims :
        {std::vector<int64_t>{int64_t{1} << 40, int64_t{1} << 40}, {int64_t{1} << 62}}) {
-    const std::string error = refusal(onnx_floats("w", dims, {1}));
+    const std::string error = read_refusal(onnx_floats("w", dims, {1}));
     CHECK_MESSAGE(contains(error, "t.pb: tensor 'w': has the shape [" + std::to_string(dims[0])),
                   error);
     CHECK_MESSAGE(contains(error, "does not fit in 64 bits"), error);
   }
-  CHECK(contains(refusal(onnx_floats("w", {1, 1, 1, 1, 1, 1, 1, 1, 1}, {1})), "9 dimensions"));
-  CHECK(contains(refusal(onnx_tensor("w", 8, {1}, bytes_field(6, "text"))), "STRING"));
-  CHECK(contains(refusal(onnx_tensor("w", 3, {1}, number_field(5, 1))), "INT8"));
-  CHECK(contains(refusal(onnx_tensor("w", 77, {1}, "")), "type 77"));
+  CHECK(contains(read_refusal(onnx_floats("w", {1, 1, 1, 1, 1, 1, 1, 1, 1}, {1})), "9 dimensions"));
+  CHECK(contains(read_refusal(onnx_tensor("w", 8, {1}, bytes_field(6, "text"))), "STRING"));
+  CHECK(contains(read_refusal(onnx_tensor("w", 3, {1}, number_field(5, 1))), "INT8"));
+  CHECK(contains(read_refusal(onnx_tensor("w", 77, {1}, "")), "type 77"));
 }
 
 TEST_CASE("external data comes from the folder of the model and never through links") {
@@ -127,7 +128,7 @@ TEST_CASE("external data comes from the folder of the model and never through li
 }
 
 TEST_CASE("an onnx model is read with its place in every error") {
-  const onnx::ModelProto model = onnx::parse_model(small_model(), "m.onnx");
+  const onnx::ModelProto model = onnx::parse_model(relu_model(), "m.onnx");
   CHECK(model.ir_version == 8);
   CHECK(model.opsets.at("") == 17);
   REQUIRE(model.graph.nodes.size() == 1);
@@ -151,7 +152,7 @@ TEST_CASE("an onnx model is read with its place in every error") {
 }
 
 TEST_CASE("an onnx model that is cut off or flipped anywhere never crashes the reader") {
-  const std::string bytes = small_model();
+  const std::string bytes = relu_model();
   int errors = 0;
   for (size_t size = 0; size < bytes.size(); ++size)
     errors += error_of([&] { onnx::parse_model(bytes.substr(0, size), "m.onnx"); }).empty() ? 0 : 1;

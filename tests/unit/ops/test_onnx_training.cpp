@@ -24,7 +24,7 @@ constexpr const char* kNets[] = {"test_Conv2d", "test_Conv2d_groups", "test_Conv
                                  "test_Linear", "test_PReLU_2d_multiparam"};
 constexpr int kSteps = 50;
 
-bool skipped() {
+bool lacks_test_data() {
   const bool missing = !keel_test::has_onnx_test_data();
   if (missing) MESSAGE("keel test skipped: the package libonnx-testdata is not installed");
   return missing;
@@ -86,7 +86,7 @@ void check_gradient(const std::string& name) {
 TEST_SUITE_BEGIN("unit");
 
 TEST_CASE("imported nets of PyTorch train on every backend") {
-  if (skipped()) return;
+  if (lacks_test_data()) return;
   for (const char* name : kNets) {
     for (const char* backend : {"npu", "cpu"}) {
       CAPTURE(name);
@@ -100,7 +100,7 @@ TEST_CASE("imported nets of PyTorch train on every backend") {
 }
 
 TEST_CASE("gradients of imported nets of PyTorch are those that differences have") {
-  if (skipped()) return;
+  if (lacks_test_data()) return;
   for (const char* name : kNets) {
     CAPTURE(name);
     check_gradient(name);

@@ -31,7 +31,7 @@ WrittenModel small_model() {
   return model;
 }
 
-bool skipped() {
+bool lacks_checker() {
   if (keel_test::has_onnx_checker()) return false;
   MESSAGE("keel test skipped: no python3-onnx");
   return true;
@@ -40,7 +40,7 @@ bool skipped() {
 }  // namespace
 
 TEST_CASE("a written ONNX model passes the checker and reads back") {
-  if (skipped()) return;
+  if (lacks_checker()) return;
   const keel_test::TempFolder folder;
   const std::string path = folder.file("small.onnx");
   write_model(small_model(), path);
@@ -64,7 +64,7 @@ TEST_CASE("a written ONNX model passes the checker and reads back") {
 }
 
 TEST_CASE("each kind of ONNX attribute and each dtype is written") {
-  if (skipped()) return;
+  if (lacks_checker()) return;
   const keel_test::TempFolder folder;
   const std::string path = folder.file("kinds.onnx");
   WrittenModel model;
@@ -104,7 +104,7 @@ TEST_CASE("each kind of ONNX attribute and each dtype is written") {
 }
 
 TEST_CASE("ONNX weights beyond the limit go to a second file") {
-  if (skipped()) return;
+  if (lacks_checker()) return;
   const keel_test::TempFolder folder;
   const std::string path = folder.file("large.onnx");
   WrittenModel model = small_model();

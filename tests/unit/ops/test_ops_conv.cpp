@@ -19,10 +19,9 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
-using Doubles = std::vector<double>;
 
 // A convolution, its tensors in NHWC and HWIO; `pads` are the zeros that its padding comes to.
-struct Configuration {
+struct ConvolutionCase {
   const char* what;
   std::array<int64_t, 4> x;        // n, h, w, c
   std::array<int64_t, 4> weights;  // h, w, in, out
@@ -30,8 +29,8 @@ struct Configuration {
   std::array<int64_t, 4> pads;  // top, bottom, left, right
 };
 
-const std::vector<Configuration>& configurations() {
-  static const std::vector<Configuration> all = {
+const std::vector<ConvolutionCase>& convolution_cases() {
+  static const std::vector<ConvolutionCase> all = {
       {"1x1", {2, 3, 4, 5}, {1, 1, 5, 3}, {}, {0, 0, 0, 0}},
       {"3x3 same", {2, 6, 5, 3}, {3, 3, 3, 4}, {.padding = "same"}, {1, 1, 1, 1}},
       {"5x5 valid", {1, 8, 9, 2}, {5, 5, 2, 3}, {}, {0, 0, 0, 0}},
@@ -96,12 +95,13 @@ Array random_array(std::array<int64_t, 4> size, uint64_t key) {
   return array;
 }
 
-struct Plain {
+struct PlainConvolution {
   Array y, dx, dw;
 };
 
 // y, and the gradients of sum(y * dy) where dy is an array of y's size.
-Plain plain_convolution(const Configuration& c, Array x, Array w, uint64_t key_of_dy, Array& dy) {
+PlainConvolution plain_convolution(const ConvolutionCase& c, Array x, Array w, uint64_t key_of_dy,
+                                   Array& dy) {
   const auto& o = c.options;
   const int64_t sh = o.stride[0], sw = o.stride.back();
   const int64_t dh = o.dilation[0], dw_ = o.dilation.back();
@@ -114,7 +114,7 @@ Plain plain_convolution(const Configuration& c, Array x, Array w, uint64_t key_o
           padded(b, i + c.pads[0], j + c.pads[2], k) = x(b, i, j, k);
   const int64_t rows = (padded.size[1] - ((c.weights[0] - 1) * dh + 1)) / sh + 1;
   const int64_t columns = (padded.size[2] - ((c.weights[1] - 1) * dw_ + 1)) / sw + 1;
-  Plain result{Array({n, rows, columns, c.weights[3]}), Array(c.x), Array(c.weights)};
+  PlainConvolution result{Array({n, rows, columns, c.weights[3]}), Array(c.x), Array(c.weights)};
   Array padded_dx(padded.size);
   dy = random_array(result.y.size, key_of_dy);
   const int64_t in = c.weights[2], out = c.weights[3] / o.groups;
@@ -165,7 +165,7 @@ double largest_difference(const Tensor& a, const Tensor& b) {
 }
 
 TEST_CASE("conv2d and its gradients are those of plain loops") {
-  for (const Configuration& c : configurations()) {
+  for (const ConvolutionCase& c : convolution_cases()) {
     const bool first = c.options.layout == "NCHW";
     const std::array<size_t, 4> image =
         first ? std::array<size_t, 4>{0, 3, 1, 2} : std::array<size_t, 4>{0, 1, 2, 3};
@@ -173,7 +173,7 @@ TEST_CASE("conv2d and its gradients are those of plain loops") {
         first ? std::array<size_t, 4>{3, 2, 0, 1} : std::array<size_t, 4>{0, 1, 2, 3};
     const Array x = random_array(c.x, 1), w = random_array(c.weights, 2);
     Array dy({0, 0, 0, 0});
-    const Plain plain = plain_convolution(c, x, w, 3, dy);
+    const PlainConvolution plain = plain_convolution(c, x, w, 3, dy);
     for (const std::pair<const char*, DType>& on :
          {std::pair{"ref:0", f64}, std::pair{"cpu:0", f32}, std::pair{"npu:0", f32}}) {
       // A structured binding could not be captured by every compiler.

@@ -11,6 +11,7 @@
 #include "keel/graph/autodiff/gradient.h"
 
 #include "ops_for_tests.h"
+#include "unit/ops/not_finite_for_tests.h"
 
 TEST_SUITE_BEGIN("unit");
 
@@ -18,10 +19,6 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
-using Doubles = std::vector<double>;
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 template <class T>
 Value row(Graph& g, std::vector<T> values) {

@@ -14,7 +14,6 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
-using Doubles = std::vector<double>;
 
 Tensor ids(std::vector<int32_t> values) {
   return Tensor::of<int32_t>({static_cast<int64_t>(values.size())}, values);

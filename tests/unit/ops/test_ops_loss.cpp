@@ -17,8 +17,8 @@ namespace {
 using namespace keel;
 using namespace keel::testing;
 
-void check_close(const std::vector<double>& got, const std::vector<double>& expected,
-                 double tolerance = 1e-12) {
+void check_relative(const std::vector<double>& got, const std::vector<double>& expected,
+                    double tolerance = 1e-12) {
   REQUIRE(got.size() == expected.size());
   for (size_t i = 0; i < got.size(); ++i) {
     CAPTURE(i);
@@ -26,7 +26,7 @@ void check_close(const std::vector<double>& got, const std::vector<double>& expe
   }
 }
 
-Tensor row(std::initializer_list<double> values) {
+Tensor logits_row(std::initializer_list<double> values) {
   return Tensor::of<double>({1, static_cast<int64_t>(values.size())}, values);
 }
 
@@ -35,18 +35,18 @@ const std::vector<double> kSoftmax123{0.09003057317038046, 0.24472847105479764, 
 
 TEST_CASE("softmax and its logarithm") {
   Graph g;
-  const Value x = g.constant(row({1, 2, 3}));
-  check_close(elements(softmax(x)), kSoftmax123);
-  check_close(elements(log_softmax(x)),
-              {-2.4076059644443806, -1.4076059644443804, -0.4076059644443804});
-  check_close(elements(softmax(transpose(x), 0)), kSoftmax123);
+  const Value x = g.constant(logits_row({1, 2, 3}));
+  check_relative(elements(softmax(x)), kSoftmax123);
+  check_relative(elements(log_softmax(x)),
+                 {-2.4076059644443806, -1.4076059644443804, -0.4076059644443804});
+  check_relative(elements(softmax(transpose(x), 0)), kSoftmax123);
   CHECK(softmax(transpose(x), 0).shape() == Shape{3, 1});
-  const Value large = g.constant(row({1000, 0, 1000}));
-  check_close(elements(softmax(large)), {0.5, 0, 0.5});
-  check_close(elements(log_softmax(large)),
-              {-std::log(2.0), -1000 - std::log(2.0), -std::log(2.0)});
+  const Value large = g.constant(logits_row({1000, 0, 1000}));
+  check_relative(elements(softmax(large)), {0.5, 0, 0.5});
+  check_relative(elements(log_softmax(large)),
+                 {-std::log(2.0), -1000 - std::log(2.0), -std::log(2.0)});
   CHECK(elements(softmax(g.constant(Tensor(f32, {2, 0})))).empty());
-  CHECK(std::isnan(elements(softmax(g.constant(row({1, NAN, 2}))))[0]));
+  CHECK(std::isnan(elements(softmax(g.constant(logits_row({1, NAN, 2}))))[0]));
 }
 
 TEST_CASE("softmax refuses integers and missing axes") {
@@ -58,23 +58,25 @@ TEST_CASE("softmax refuses integers and missing axes") {
 
 TEST_CASE("gradients of softmax and its logarithm as ops of their own") {
   Graph g;
-  const Value dy = g.constant(row({1, -2, 4})), p = g.constant(row({0.25, 0.25, 0.5}));
+  const Value dy = g.constant(logits_row({1, -2, 4})),
+              p = g.constant(logits_row({0.25, 0.25, 0.5}));
   // sum(dy * p) = 1.75 and sum(dy) = 3.
-  check_close(elements(emit("softmax_gradient", {p, dy}, CallSite::here())),
-              {-0.1875, -0.9375, 1.125});
+  check_relative(elements(emit("softmax_gradient", {p, dy}, CallSite::here())),
+                 {-0.1875, -0.9375, 1.125});
   std::vector<double> expected = {1, -2, 4};
   for (size_t i = 0; i < 3; ++i) expected[i] -= 3 * kSoftmax123[i];
-  check_close(
-      elements(emit("log_softmax_gradient", {g.constant(row({1, 2, 3})), dy}, CallSite::here())),
-      expected);
+  check_relative(elements(emit("log_softmax_gradient", {g.constant(logits_row({1, 2, 3})), dy},
+                               CallSite::here())),
+                 expected);
   for (const char* op : {"softmax_gradient", "log_softmax_gradient"}) {
     CAPTURE(op);
     const auto refused = [&](const Value& upstream) {
       return error_of([&] { emit(op, {p, upstream}, CallSite::here()); });
     };
-    CHECK(contains(refused(g.constant(row({1, 2}))), std::string(op) + ": dy: expected f64[1, 3]"));
+    CHECK(contains(refused(g.constant(logits_row({1, 2}))),
+                   std::string(op) + ": dy: expected f64[1, 3]"));
     CHECK(contains(refused(g.constant(Tensor(f32, {1, 3}))), "got f32[1, 3]"));
-    CHECK(contains(refused(g.constant(row({1}))), "f64[1, 3]"));
+    CHECK(contains(refused(g.constant(logits_row({1}))), "f64[1, 3]"));
   }
 }
 
@@ -82,39 +84,39 @@ TEST_CASE("cross entropy of class ids and of weights") {
   Graph g;
   const Value flat = g.constant(Tensor(f64, {2, 4}));
   const Value y = g.constant(Tensor::of<uint8_t>({2}, {0, 3}));
-  check_close(elements(softmax_cross_entropy(flat, y)), {std::log(4.0), std::log(4.0)});
-  const Value x = g.constant(row({1, 2, 3}));
+  check_relative(elements(softmax_cross_entropy(flat, y)), {std::log(4.0), std::log(4.0)});
+  const Value x = g.constant(logits_row({1, 2, 3}));
   const Value id = g.constant(Tensor::of<int64_t>({1}, {1}));
-  check_close(elements(softmax_cross_entropy(x, id)), {1.4076059644443804});
-  const Value weights = g.constant(row({0.25, 0.5, 0.25}));
+  check_relative(elements(softmax_cross_entropy(x, id)), {1.4076059644443804});
+  const Value weights = g.constant(logits_row({0.25, 0.5, 0.25}));
   // The mean of the logits under the weights is 2: log(sum(exp)) - 2.
-  check_close(elements(softmax_cross_entropy(x, weights)), {1.4076059644443804});
+  check_relative(elements(softmax_cross_entropy(x, weights)), {1.4076059644443804});
   // 0.7 * 1.4076... + 0.3 * (mean of the three, which is 1.4076... too).
-  check_close(elements(softmax_cross_entropy(x, id, {.label_smoothing = 0.3})),
-              {1.4076059644443804});
+  check_relative(elements(softmax_cross_entropy(x, id, {.label_smoothing = 0.3})),
+                 {1.4076059644443804});
   const Value last = g.constant(Tensor::of<int32_t>({1}, {2}));
-  check_close(elements(softmax_cross_entropy(x, last, {.label_smoothing = 0.3})),
-              {0.7 * 0.4076059644443804 + 0.3 * 1.4076059644443804});
+  check_relative(elements(softmax_cross_entropy(x, last, {.label_smoothing = 0.3})),
+                 {0.7 * 0.4076059644443804 + 0.3 * 1.4076059644443804});
   // An impossible class that is not the target costs nothing.
-  const Value impossible = g.constant(row({0, 0, -INFINITY}));
-  check_close(elements(softmax_cross_entropy(impossible, id)), {std::log(2.0)});
+  const Value impossible = g.constant(logits_row({0, 0, -INFINITY}));
+  check_relative(elements(softmax_cross_entropy(impossible, id)), {std::log(2.0)});
 }
 
 TEST_CASE("cross entropy gradients") {
   Graph g;
-  const Value x = g.constant(row({1, 2, 3}));
+  const Value x = g.constant(logits_row({1, 2, 3}));
   const Value id = g.constant(Tensor::of<int64_t>({1}, {1}));
   const Value loss = sum(softmax_cross_entropy(x, id)) * 2.0;
-  check_close(elements(gradients(loss, {x})[0]),
-              {2 * kSoftmax123[0], 2 * (kSoftmax123[1] - 1), 2 * kSoftmax123[2]});
-  const Value weights = g.constant(row({0.5, 0.5, 1}));  // they add up to 2
+  check_relative(elements(gradients(loss, {x})[0]),
+                 {2 * kSoftmax123[0], 2 * (kSoftmax123[1] - 1), 2 * kSoftmax123[2]});
+  const Value weights = g.constant(logits_row({0.5, 0.5, 1}));  // they add up to 2
   const Values both = gradients(sum(softmax_cross_entropy(x, weights)), {x, weights});
-  check_close(elements(both[0]),
-              {2 * kSoftmax123[0] - 0.5, 2 * kSoftmax123[1] - 0.5, 2 * kSoftmax123[2] - 1});
-  check_close(elements(both[1]), {2.4076059644443806, 1.4076059644443804, 0.4076059644443804});
+  check_relative(elements(both[0]),
+                 {2 * kSoftmax123[0] - 0.5, 2 * kSoftmax123[1] - 0.5, 2 * kSoftmax123[2] - 1});
+  check_relative(elements(both[1]), {2.4076059644443806, 1.4076059644443804, 0.4076059644443804});
   // A row without weight, as in padding, has no gradient.
-  const Value none = g.constant(row({0, 0, 0}));
-  check_close(elements(gradients(sum(softmax_cross_entropy(x, none)), {x})[0]), {0, 0, 0});
+  const Value none = g.constant(logits_row({0, 0, 0}));
+  check_relative(elements(gradients(sum(softmax_cross_entropy(x, none)), {x})[0]), {0, 0, 0});
 }
 
 TEST_CASE("a class id out of range is named at run time") {

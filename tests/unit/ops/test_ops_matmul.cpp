@@ -14,7 +14,6 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
-using Doubles = std::vector<double>;
 
 // [[1 2 3] [4 5 6]] times [[7 8] [9 10] [11 12]].
 const Doubles kProduct{58, 64, 139, 154};

@@ -21,11 +21,10 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
-using Doubles = std::vector<double>;
 
 constexpr double kNone = -std::numeric_limits<double>::infinity();
 
-struct Configuration {
+struct PoolingCase {
   const char* what;
   Shape x;  // NHWC
   std::vector<int64_t> window, stride;
@@ -33,8 +32,8 @@ struct Configuration {
   std::array<int64_t, 4> pads;  // top, bottom, left, right
 };
 
-const std::vector<Configuration>& configurations() {
-  static const std::vector<Configuration> all = {
+const std::vector<PoolingCase>& pooling_cases() {
+  static const std::vector<PoolingCase> all = {
       {"2x2", {2, 6, 4, 3}, {2, 2}, {2, 2}, "valid", {0, 0, 0, 0}},
       {"what is left over is dropped", {1, 5, 7, 2}, {2, 3}, {2, 3}, "valid", {0, 0, 0, 0}},
       {"overlapping windows", {2, 7, 6, 1}, {3, 2}, {2, 1}, "valid", {0, 0, 0, 0}},
@@ -63,16 +62,16 @@ int64_t at(const Shape& s, int64_t n, int64_t h, int64_t w, int64_t c) {
   return ((n * s[1] + h) * s[2] + w) * s[3] + c;
 }
 
-struct Plain {
+struct PlainPooling {
   Shape results;
   Doubles largest, to_largest, mean, to_mean, padded_mean;
 };
 
 // Pools x, and takes `dy` back through it. Every other padded position counts as outside.
-Plain plain_pooling(const Configuration& c, const Tensor& x, uint64_t key_of_dy, Tensor& dy) {
+PlainPooling plain_pooling(const PoolingCase& c, const Tensor& x, uint64_t key_of_dy, Tensor& dy) {
   const int64_t rows = (c.x[1] + c.pads[0] + c.pads[1] - c.window[0]) / c.stride[0] + 1;
   const int64_t columns = (c.x[2] + c.pads[2] + c.pads[3] - c.window[1]) / c.stride[1] + 1;
-  Plain plain;
+  PlainPooling plain;
   plain.results = {c.x[0], rows, columns, c.x[3]};
   plain.to_largest.resize(static_cast<size_t>(x.num_elements()), 0);
   plain.to_mean = plain.to_largest;
@@ -110,7 +109,7 @@ Plain plain_pooling(const Configuration& c, const Tensor& x, uint64_t key_of_dy,
   return plain;
 }
 
-void check_close(const Tensor& got, const Doubles& expected) {
+void check_to_precision(const Tensor& got, const Doubles& expected) {
   REQUIRE(got.num_elements() == static_cast<int64_t>(expected.size()));
   const double bound = got.dtype() == f64 ? 1e-12 : 1e-5;
   for (size_t i = 0; i < expected.size(); ++i)
@@ -118,7 +117,7 @@ void check_close(const Tensor& got, const Doubles& expected) {
 }
 
 TEST_CASE("max_pool2d and avg_pool2d and their gradients are those of plain loops") {
-  for (const Configuration& c : configurations()) {
+  for (const PoolingCase& c : pooling_cases()) {
     for (const std::pair<const char*, DType>& on :
          {std::pair{"ref:0", f64}, std::pair{"cpu:0", f32}, std::pair{"npu:0", f32}}) {
       // A structured binding could not be captured by every compiler.
@@ -128,7 +127,7 @@ TEST_CASE("max_pool2d and avg_pool2d and their gradients are those of plain loop
       CAPTURE(std::string(where));
       const Tensor images = random_tensor(c.x, 1, dtype);
       Tensor dy;
-      const Plain plain = plain_pooling(c, images, 2, dy);
+      const PlainPooling plain = plain_pooling(c, images, 2, dy);
       const bool padded = std::string(c.padding) == "explicit";
       const std::vector<int64_t> pads =
           padded ? std::vector<int64_t>(c.pads.begin(), c.pads.end()) : std::vector<int64_t>{};
@@ -145,11 +144,11 @@ TEST_CASE("max_pool2d and avg_pool2d and their gradients are those of plain loop
       Session session(g, device(where));
       const auto got =
           session.run({largest, average, counted, to_largest, to_average}, {{x, images}});
-      check_close(got[0], plain.largest);
-      check_close(got[1], plain.mean);
-      check_close(got[2], plain.padded_mean);
-      check_close(got[3], plain.to_largest);
-      check_close(got[4], plain.to_mean);
+      check_to_precision(got[0], plain.largest);
+      check_to_precision(got[1], plain.mean);
+      check_to_precision(got[2], plain.padded_mean);
+      check_to_precision(got[3], plain.to_largest);
+      check_to_precision(got[4], plain.to_mean);
     }
   }
 }

@@ -17,7 +17,6 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
-using Doubles = std::vector<double>;
 
 Value key(Graph& g, int64_t bits) { return g.constant(Tensor::scalar(bits)); }
 

@@ -1,6 +1,5 @@
 // Reductions: axes, empty axes, NaN, ties and gradients, with values by hand.
 #include <cmath>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -9,6 +8,7 @@
 #include "keel/graph/autodiff/gradient.h"
 
 #include "ops_for_tests.h"
+#include "unit/ops/not_finite_for_tests.h"
 
 TEST_SUITE_BEGIN("unit");
 
@@ -16,12 +16,8 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
-using Doubles = std::vector<double>;
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
-Value row(Graph& g, std::vector<double> values) {
+Value double_row(Graph& g, std::vector<double> values) {
   return g.constant(Tensor::of<double>({static_cast<int64_t>(values.size())}, values));
 }
 
@@ -110,7 +106,7 @@ TEST_CASE("argmax takes the first of ties and the first NaN") {
 
 TEST_CASE("the gradient of max is shared by ties") {
   Graph g;
-  const Value x = row(g, {2, 5, 5, 1, 5});
+  const Value x = double_row(g, {2, 5, 5, 1, 5});
   const double third = 1.0 / 3;
   CHECK(elements(gradients(sum(max(x)), {x})[0]) == Doubles{0, third, third, 0, third});
   const Value y = g.constant(Tensor::of<double>({2, 2}, {1, 1, 2, 3}));
@@ -120,7 +116,7 @@ TEST_CASE("the gradient of max is shared by ties") {
 TEST_CASE("the gradient of prod is right with zeros") {
   Graph g;
   const auto gradient = [&](std::vector<double> values) {
-    const Value x = row(g, std::move(values));
+    const Value x = double_row(g, std::move(values));
     return elements(gradients(prod(x), {x})[0]);
   };
   CHECK(gradient({2, 3, 4}) == Doubles{12, 8, 6});
@@ -132,7 +128,7 @@ TEST_CASE("the gradient of prod is right with zeros") {
 TEST_CASE("gradients of sum and mean spread evenly") {
   Graph g;
   const Value x = g.constant(counting({2, 3}, f64));
-  const Value weights = row(g, {1, 2});
+  const Value weights = double_row(g, {1, 2});
   CHECK(elements(gradients(sum(sum(x, {1}) * weights), {x})[0]) == Doubles{1, 1, 1, 2, 2, 2});
   CHECK(elements(gradients(sum(mean(x, {0}, true)), {x})[0]) ==
         Doubles{0.5, 0.5, 0.5, 0.5, 0.5, 0.5});
@@ -148,12 +144,13 @@ TEST_CASE("means of many halves neither overflow nor lose their digits") {
 
 TEST_CASE("logsumexp does not overflow") {
   Graph g;
-  CHECK(elements(logsumexp(row(g, {1000, 1000})))[0] == doctest::Approx(1000.6931471805599));
-  CHECK(elements(logsumexp(row(g, {-1000, -1001})))[0] == doctest::Approx(-999.6867383124818));
-  CHECK(elements(logsumexp(row(g, {-kInf, -kInf})))[0] == -kInf);
-  CHECK(elements(logsumexp(row(g, {kInf, 0})))[0] == kInf);
-  CHECK(std::isnan(elements(logsumexp(row(g, {kNaN, 0})))[0]));
-  const Value x = row(g, {0, std::log(3.0)});
+  CHECK(elements(logsumexp(double_row(g, {1000, 1000})))[0] == doctest::Approx(1000.6931471805599));
+  CHECK(elements(logsumexp(double_row(g, {-1000, -1001})))[0] ==
+        doctest::Approx(-999.6867383124818));
+  CHECK(elements(logsumexp(double_row(g, {-kInf, -kInf})))[0] == -kInf);
+  CHECK(elements(logsumexp(double_row(g, {kInf, 0})))[0] == kInf);
+  CHECK(std::isnan(elements(logsumexp(double_row(g, {kNaN, 0})))[0]));
+  const Value x = double_row(g, {0, std::log(3.0)});
   const Doubles share = elements(gradients(logsumexp(x), {x})[0]);
   CHECK(share[0] == doctest::Approx(0.25));
   CHECK(share[1] == doctest::Approx(0.75));

@@ -16,10 +16,9 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
-using Doubles = std::vector<double>;
 
 // One row of an image, resized.
-Doubles row(const Doubles& x, int64_t size, const char* mode) {
+Doubles resized_row(const Doubles& x, int64_t size, const char* mode) {
   Graph g;
   Tensor t(f64, {1, 1, static_cast<int64_t>(x.size()), 1});
   for (size_t i = 0; i < x.size(); ++i) t.set(static_cast<int64_t>(i), x[i]);
@@ -27,22 +26,22 @@ Doubles row(const Doubles& x, int64_t size, const char* mode) {
 }
 
 TEST_CASE("nearest takes the element that a position lies in") {
-  CHECK(row({1, 2}, 4, "nearest") == Doubles{1, 1, 2, 2});
-  CHECK(row({1, 2, 3, 4}, 2, "nearest") == Doubles{2, 4});
-  CHECK(row({1, 2, 3}, 2, "nearest") == Doubles{1, 3});
-  CHECK(row({1, 2}, 3, "nearest") == Doubles{1, 2, 2});
-  CHECK(row({1, 2, 3}, 3, "nearest") == Doubles{1, 2, 3});
-  CHECK(row({1, 2, 3}, 0, "nearest").empty());
+  CHECK(resized_row({1, 2}, 4, "nearest") == Doubles{1, 1, 2, 2});
+  CHECK(resized_row({1, 2, 3, 4}, 2, "nearest") == Doubles{2, 4});
+  CHECK(resized_row({1, 2, 3}, 2, "nearest") == Doubles{1, 3});
+  CHECK(resized_row({1, 2}, 3, "nearest") == Doubles{1, 2, 2});
+  CHECK(resized_row({1, 2, 3}, 3, "nearest") == Doubles{1, 2, 3});
+  CHECK(resized_row({1, 2, 3}, 0, "nearest").empty());
 }
 
 TEST_CASE("bilinear mixes by the distance of half-pixel centres") {
-  CHECK(row({0, 4}, 4, "bilinear") == Doubles{0, 1, 3, 4});
-  CHECK(row({0, 4, 8, 12}, 2, "bilinear") == Doubles{2, 10});
-  CHECK(row({0, 6}, 3, "bilinear") == Doubles{0, 3, 6});
-  CHECK(row({5}, 3, "bilinear") == Doubles{5, 5, 5});
+  CHECK(resized_row({0, 4}, 4, "bilinear") == Doubles{0, 1, 3, 4});
+  CHECK(resized_row({0, 4, 8, 12}, 2, "bilinear") == Doubles{2, 10});
+  CHECK(resized_row({0, 6}, 3, "bilinear") == Doubles{0, 3, 6});
+  CHECK(resized_row({5}, 3, "bilinear") == Doubles{5, 5, 5});
   // An element without a share does not count, even where it is infinite.
-  CHECK(row({1, 2, INFINITY}, 1, "bilinear") == Doubles{2});
-  CHECK(row({1, 2, INFINITY}, 3, "bilinear") == Doubles{1, 2, INFINITY});
+  CHECK(resized_row({1, 2, INFINITY}, 1, "bilinear") == Doubles{2});
+  CHECK(resized_row({1, 2, INFINITY}, 3, "bilinear") == Doubles{1, 2, INFINITY});
 }
 
 // The definition, with positions as real numbers.

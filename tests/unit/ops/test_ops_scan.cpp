@@ -1,7 +1,6 @@
 // cumsum, cumprod, sort, top_k: expected values by hand and by plain loops.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -9,6 +8,7 @@
 #include <doctest/doctest.h>
 
 #include "gradients_for_tests.h"
+#include "unit/ops/not_finite_for_tests.h"
 
 TEST_SUITE_BEGIN("unit");
 
@@ -16,9 +16,6 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
-using Doubles = std::vector<double>;
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 TEST_CASE("cumsum and cumprod along either axis and exclusive and in reverse") {
   Graph g;
@@ -56,7 +53,8 @@ TEST_CASE("scans pass NaN and infinities on and not back on every backend") {
   }
 }
 
-// Returns what cumsum or cumprod of a line gives, by a plain loop in double that rounds each result once.
+// Returns what cumsum or cumprod of a line gives, by a plain loop in double that rounds each result
+// once.
 Tensor scanned(const Tensor& x, size_t axis, ScanOptions options, bool product) {
   Tensor result(x.dtype(), x.shape());
   const int64_t count = x.shape()[axis], stride = x.shape().strides()[axis];

@@ -14,7 +14,6 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
-using Doubles = std::vector<double>;
 
 TEST_CASE("reshape keeps the row-major order and works out one dimension") {
   Graph g;

@@ -15,7 +15,6 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
-using Doubles = std::vector<double>;
 
 TEST_CASE("slice takes NumPy's bounds") {
   Graph g;

@@ -14,6 +14,7 @@
 #include "keel/ops/exchange/onnx/export.h"
 #include "keel/ops/table.h"
 
+#include "../ops_for_tests.h"
 #include "../runtime_for_tests.h"
 #include "support/temp_folder.h"
 
@@ -34,12 +35,6 @@ std::shared_ptr<HashTable> squares(const std::string& name) {
 const Tensor kAsked = Tensor::of<int32_t>({2, 2}, {4, 5, 9, -1});
 const std::vector<double> kFound = {2, 7, 3, 7};
 
-std::vector<double> numbers(const Tensor& tensor) {
-  std::vector<double> all;
-  for (int64_t i = 0; i < tensor.num_elements(); ++i) all.push_back(tensor.at(i));
-  return all;
-}
-
 struct Lookup {
   explicit Lookup(const std::shared_ptr<HashTable>& table) : found(table_lookup(table, x, 7)) {}
   Graph graph;
@@ -56,7 +51,7 @@ TEST_CASE("table_lookup gives values by hand on every backend") {
     Lookup m(table);
     Session session(m.graph, device(name));
     CHECK(m.found.type() == Type{i64, {2, 2}});
-    CHECK(numbers(session.run(m.found, {{m.x, kAsked}})) == kFound);
+    CHECK(elements(session.run(m.found, {{m.x, kAsked}})) == kFound);
   }
 }
 
@@ -64,7 +59,7 @@ TEST_CASE("table_lookup of an empty table gives the default") {
   const auto table = HashTable::make("empty");
   table->init(std::span<const int64_t>(), std::span<const int64_t>());
   Lookup m(table);
-  CHECK(numbers(Session(m.graph, device("npu")).run(m.found, {{m.x, kAsked}})) ==
+  CHECK(elements(Session(m.graph, device("npu")).run(m.found, {{m.x, kAsked}})) ==
         std::vector<double>{7, 7, 7, 7});
 }
 
@@ -93,7 +88,7 @@ TEST_CASE("a graph with a table is printed and parsed and runs without the table
   const auto parsed = parse_graph(text);
   CHECK(print_graph(*parsed) == text);
   Session session(*parsed, device("cpu"));
-  CHECK(numbers(session.run(parsed->outputs()[0], {{parsed->find_input("x"), kAsked}})) == kFound);
+  CHECK(elements(session.run(parsed->outputs()[0], {{parsed->find_input("x"), kAsked}})) == kFound);
   std::string unsorted = text;
   const size_t at = unsorted.find("1, 4, 9");
   REQUIRE(at != std::string::npos);
@@ -139,7 +134,7 @@ TEST_CASE("a model with a table is saved and goes on and has no ONNX form") {
     CHECK(contains(error, "has no ONNX form"));
     CHECK(contains(error, "test_ops_table.cpp:"));
     CHECK_FALSE(std::filesystem::exists(folder.file("model.onnx")));
-    return numbers(session.read(w));
+    return elements(session.read(w));
   };
   // Rows 3, 2 and, for a key that is not there, 0 become 0.75 of what they are; row 1 stays.
   CHECK(train("", folder.file("one")) == std::vector<double>{0.75, 1.5, 3, 4, 3.75, 4.5, 5.25, 6});
@@ -188,16 +183,16 @@ TEST_CASE("a table in a dataset map and on the device is split under full and ru
     CHECK(contains(error, "): table_lookup ("));
     CHECK(contains(error, " and lookup ("));
     Session mixed(m.graph, device("npu"), {.placement = PlacementPolicy::kMixed});
-    CHECK(numbers(mixed.run(m.found, {{m.x, kAsked}})) == kFound);
+    CHECK(elements(mixed.run(m.found, {{m.x, kAsked}})) == kFound);
     CHECK(contains(mixed.describe({}, {m.found}, {{m.x, kAsked}}),
                    "policy mixed because table 'squares' is used on the host by lookup"));
     // The host's memory is one place.
-    CHECK(numbers(Session(m.graph, device("cpu")).run(m.found, {{m.x, kAsked}})) == kFound);
+    CHECK(elements(Session(m.graph, device("cpu")).run(m.found, {{m.x, kAsked}})) == kFound);
   }
   // Without the map the device may have it, and then a map may not.
   Lookup m(table);
   Session full(m.graph, device("npu"));
-  CHECK(numbers(full.run(m.found, {{m.x, kAsked}})) == kFound);
+  CHECK(elements(full.run(m.found, {{m.x, kAsked}})) == kFound);
   CHECK(contains(error_of([&] { table->use_on_host(); }),
                  "RESOURCE_SPLIT(table_init@npu, lookup@host)"));
 }

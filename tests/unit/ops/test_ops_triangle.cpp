@@ -17,7 +17,6 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
-using Doubles = std::vector<double>;
 
 TEST_CASE("tril and triu agree with xtensor for every diagonal") {
   Graph g;

@@ -10,7 +10,7 @@
 
 #include "keel/graph/autodiff/gradient.h"
 
-#include "ops_for_tests.h"
+#include "gradients_for_tests.h"
 
 TEST_SUITE_BEGIN("unit");
 
@@ -18,12 +18,6 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
-using Doubles = std::vector<double>;
-
-void check_close(const Doubles& got, const Doubles& expected, double tolerance) {
-  REQUIRE(got.size() == expected.size());
-  for (size_t i = 0; i < got.size(); ++i) CHECK(std::fabs(got[i] - expected[i]) <= tolerance);
-}
 
 TEST_CASE("var and stddev agree with xtensor over any axes") {
   Graph g;

@@ -17,7 +17,6 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
-using Doubles = std::vector<double>;
 
 // loss = 0.5 * sum(curvature * w^2): the gradient is curvature * w.
 struct Bowl {

@@ -14,7 +14,6 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
-using Doubles = std::vector<double>;
 
 TEST_CASE("flatten joins the axes of items") {
   Graph g;

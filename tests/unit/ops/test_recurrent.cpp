@@ -10,6 +10,7 @@
 #include "keel/graph/runtime/loop.h"
 
 #include "gradients_for_tests.h"
+#include "unit/ops/logistic_for_tests.h"
 
 TEST_SUITE_BEGIN("unit");
 
@@ -34,8 +35,6 @@ Points gru_points(DType dtype) {
           waves({3 * kUnits}, 4, dtype),
           waves({kBatch, kUnits}, 5, dtype)};
 }
-
-double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
 // One row of a product: sum over i of x[first + i] * w[i, column].
 double row_product(const Doubles& x, int64_t first, const Tensor& w, int64_t column) {
@@ -204,8 +203,8 @@ TEST_CASE("the gradient of a sequence adds a row in each step and not the whole"
 
 // The losses of 14 steps of gradient descent on data that change with the step, sunk in launches of
 // these sizes; and the last weights.
-Doubles train(const std::string& backend, bool is_gru, bool unrolled,
-              const std::vector<int64_t>& sizes) {
+Doubles train_recurrent(const std::string& backend, bool is_gru, bool unrolled,
+                        const std::vector<int64_t>& sizes) {
   Graph g;
   const Value turn = sin(cast(g.step(), f32)) + 1.5f;
   const Value x = g.constant(waves({kTime, kBatch, kFeatures}, 0, f32)) * turn;
@@ -247,11 +246,11 @@ TEST_CASE("lstm and gru train alike in loops of any size and unrolled") {
     for (const bool is_gru : {false, true}) {
       CAPTURE(backend);
       CAPTURE(is_gru);
-      const Doubles whole = train(backend, is_gru, false, {14});
+      const Doubles whole = train_recurrent(backend, is_gru, false, {14});
       CHECK(whole[13] < whole[0]);
-      CHECK(train(backend, is_gru, false, {7, 7}) == whole);
-      CHECK(train(backend, is_gru, false, std::vector<int64_t>(14, 1)) == whole);
-      const Doubles unrolled = train(backend, is_gru, true, {14});
+      CHECK(train_recurrent(backend, is_gru, false, {7, 7}) == whole);
+      CHECK(train_recurrent(backend, is_gru, false, std::vector<int64_t>(14, 1)) == whole);
+      const Doubles unrolled = train_recurrent(backend, is_gru, true, {14});
       CHECK(unrolled[0] == whole[0]);
       // The gradient of a gru's state has three terms (two in the next step, one of the output),
       // which the loop and the unrolled graph add up in another order.

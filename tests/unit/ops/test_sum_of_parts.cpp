@@ -26,6 +26,7 @@
 #include "keel/ops/sum_of_parts.h"
 
 #include "runtime_for_tests.h"
+#include "support/built_in_backends.h"
 
 TEST_SUITE_BEGIN("unit");
 
@@ -33,10 +34,9 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
+using keel_test::kBuiltInBackends;
 
-const std::vector<std::string> kDevices = {"ref", "cpu", "npu"};
-
-Tensor numbers(const Shape& shape, double seed) {
+Tensor shifted_sines(const Shape& shape, double seed) {
   Tensor t(f32, shape);
   const auto data = t.data<float>();
   for (size_t i = 0; i < data.size(); ++i)
@@ -73,7 +73,7 @@ Value tree(const Values& v, size_t begin, size_t end) {
 // Checks that an op over all parts gives the tree of what it gives of each.
 void check_parts(const std::vector<Tensor>& tensors, int64_t parts,
                  const std::function<Value(const Values&, int64_t parts)>& op) {
-  for (const std::string& name : kDevices) {
+  for (const std::string& name : kBuiltInBackends) {
     CAPTURE(name);
     const auto got = run(name, tensors, [&](const Values& v) {
       Values each;
@@ -91,7 +91,7 @@ void check_parts(const std::vector<Tensor>& tensors, int64_t parts,
 // Checks that an op on all rows of its first operand gives the rows that it gives of each part.
 void check_rows(const std::vector<Tensor>& tensors, int64_t parts,
                 const std::function<Value(const Values&)>& op) {
-  for (const std::string& name : kDevices) {
+  for (const std::string& name : kBuiltInBackends) {
     CAPTURE(name);
     const auto got = run(name, tensors, [&](const Values& v) {
       Values each;
@@ -109,7 +109,7 @@ void check_rows(const std::vector<Tensor>& tensors, int64_t parts,
 TEST_CASE("sum with parts adds the sums of parts as a tree") {
   const float big = 16777216;  // to which f32 cannot add 1
   const Tensor x = Tensor::of<float>({4, 1}, {1, 1, big, -big});
-  for (const std::string& name : kDevices) {
+  for (const std::string& name : kBuiltInBackends) {
     CAPTURE(name);
     const auto sum_of = [&](int64_t parts) {
       return run(name, {x},
@@ -130,7 +130,7 @@ TEST_CASE("sum with parts adds the sums of parts as a tree") {
       std::vector<int64_t> axes = {0};
       for (size_t i = 1; i < shape.rank(); ++i)
         if (all || i == 2) axes.push_back(static_cast<int64_t>(i));
-      check_parts({numbers(shape, 1)}, 4, [&](const Values& v, int64_t parts) {
+      check_parts({shifted_sines(shape, 1)}, 4, [&](const Values& v, int64_t parts) {
         return emit("sum", {Operand(v[0])}, Attributes::of(ReduceAttributes{axes, false, parts}),
                     CallSite::here());
       });
@@ -171,10 +171,11 @@ TEST_CASE("matmul with parts adds the products of parts as a tree") {
     CAPTURE(s.m);
     CAPTURE(s.n);
     for (const int64_t parts : {2, 4}) {
-      check_parts(
-          {numbers({s.k, s.m}, 1), numbers({s.k, s.n}, 2)}, parts, [](const Values& v, int64_t of) {
-            return matmul(v[0], v[1], {.transpose_a = true, .rows_alone = true, .parts = of});
-          });
+      check_parts({shifted_sines({s.k, s.m}, 1), shifted_sines({s.k, s.n}, 2)}, parts,
+                  [](const Values& v, int64_t of) {
+                    return matmul(v[0], v[1],
+                                  {.transpose_a = true, .rows_alone = true, .parts = of});
+                  });
     }
   }
 }
@@ -190,10 +191,11 @@ TEST_CASE("matmul with few columns or rows adds any number of parts as a tree") 
     CAPTURE(s.n);
     for (const int64_t parts : {2, 8, 16, 32}) {
       CAPTURE(parts);
-      check_parts(
-          {numbers({s.k, s.m}, 1), numbers({s.k, s.n}, 2)}, parts, [](const Values& v, int64_t of) {
-            return matmul(v[0], v[1], {.transpose_a = true, .rows_alone = true, .parts = of});
-          });
+      check_parts({shifted_sines({s.k, s.m}, 1), shifted_sines({s.k, s.n}, 2)}, parts,
+                  [](const Values& v, int64_t of) {
+                    return matmul(v[0], v[1],
+                                  {.transpose_a = true, .rows_alone = true, .parts = of});
+                  });
     }
   }
 }
@@ -211,11 +213,12 @@ TEST_CASE("matmul with many columns and rows adds any number of parts as a tree"
       for (const DType dtype : {f32, bf16}) {
         CAPTURE(std::string(name_of(dtype)));
         const Shape a{parts * s.k_of_part, s.m}, b{parts * s.k_of_part, s.n};
-        check_parts({numbers(a, 1), numbers(b, 2)}, parts, [&](const Values& v, int64_t of) {
-          const MatmulAttributes options{
-              .transpose_a = true, .wide = dtype == bf16, .rows_alone = true, .parts = of};
-          return matmul(cast(v[0], dtype), cast(v[1], dtype), options);
-        });
+        check_parts(
+            {shifted_sines(a, 1), shifted_sines(b, 2)}, parts, [&](const Values& v, int64_t of) {
+              const MatmulAttributes options{
+                  .transpose_a = true, .wide = dtype == bf16, .rows_alone = true, .parts = of};
+              return matmul(cast(v[0], dtype), cast(v[1], dtype), options);
+            });
       }
     }
   }
@@ -237,7 +240,7 @@ TEST_CASE("matmul with rows_alone gives a row the same bits among any others") {
     CAPTURE(s.n);
     for (const bool transpose_b : {false, true}) {
       const Shape b = transpose_b ? Shape{s.n, s.k} : Shape{s.k, s.n};
-      check_rows({numbers({s.m, s.k}, 1), numbers(b, 2)}, 4, [&](const Values& v) {
+      check_rows({shifted_sines({s.m, s.k}, 1), shifted_sines(b, 2)}, 4, [&](const Values& v) {
         return matmul(v[0], v[1], {.transpose_b = transpose_b, .rows_alone = true});
       });
     }
@@ -262,14 +265,15 @@ TEST_CASE("bf16 products keep the bits of rows and parts whichever kernels their
              {std::array<int64_t, 3>{256, 40, 33}, {128, 64, 64}, {36, 300, 70}, {8, 9, 200}}) {
           const auto [m, n, k] = size;
           CAPTURE(size[1]);
-          check_rows({numbers({m, k}, 1), numbers({k, n}, 2)}, 4, [](const Values& v) {
+          check_rows({shifted_sines({m, k}, 1), shifted_sines({k, n}, 2)}, 4, [](const Values& v) {
             return matmul(cast(v[0], bf16), cast(v[1], bf16), {.wide = true, .rows_alone = true});
           });
-          check_parts({numbers({m, k}, 1), numbers({m, n}, 2)}, 4, [](const Values& v, int64_t of) {
-            const MatmulAttributes options{
-                .transpose_a = true, .wide = true, .rows_alone = true, .parts = of};
-            return matmul(cast(v[0], bf16), cast(v[1], bf16), options);
-          });
+          check_parts({shifted_sines({m, k}, 1), shifted_sines({m, n}, 2)}, 4,
+                      [](const Values& v, int64_t of) {
+                        const MatmulAttributes options{
+                            .transpose_a = true, .wide = true, .rows_alone = true, .parts = of};
+                        return matmul(cast(v[0], bf16), cast(v[1], bf16), options);
+                      });
         }
       }
     }
@@ -296,22 +300,23 @@ TEST_CASE("convolutions give images the same bits among any others and weights s
         const Shape weights =
             last ? Shape{s.taps, s.taps, s.in, s.out} : Shape{s.out, s.in, s.taps, s.taps};
         Conv2dAttributes a{.padding = padding, .layout = layout, .rows_alone = true};
-        check_rows({numbers(images(s.in, s.side), 1), numbers(weights, 2)}, 4,
+        check_rows({shifted_sines(images(s.in, s.side), 1), shifted_sines(weights, 2)}, 4,
                    [&](const Values& v) { return conv2d(v[0], v[1], a); });
         const int64_t out_side = padding == "same" ? s.side : s.side - s.taps + 1;
-        const Tensor dy = numbers(images(s.out, out_side), 3);
-        check_rows({dy, numbers(weights, 2)}, 4, [&](const Values& v) {
+        const Tensor dy = shifted_sines(images(s.out, out_side), 3);
+        check_rows({dy, shifted_sines(weights, 2)}, 4, [&](const Values& v) {
           return conv2d_input_gradient(v[0], v[1], a, {s.side, s.side});
         });
-        check_parts({numbers(images(s.in, s.side), 1), dy}, 4, [&](const Values& v, int64_t parts) {
-          Conv2dGradientAttributes own;
-          static_cast<Conv2dAttributes&>(own) = a;
-          own.stride = own.dilation = {1, 1};
-          own.size = {s.taps, s.taps};
-          own.parts = parts;
-          return emit("conv2d_weight_gradient", {Operand(v[0]), Operand(v[1])}, Attributes::of(own),
-                      CallSite::here());
-        });
+        check_parts({shifted_sines(images(s.in, s.side), 1), dy}, 4,
+                    [&](const Values& v, int64_t parts) {
+                      Conv2dGradientAttributes own;
+                      static_cast<Conv2dAttributes&>(own) = a;
+                      own.stride = own.dilation = {1, 1};
+                      own.size = {s.taps, s.taps};
+                      own.parts = parts;
+                      return emit("conv2d_weight_gradient", {Operand(v[0]), Operand(v[1])},
+                                  Attributes::of(own), CallSite::here());
+                    });
       }
     }
   }
@@ -320,7 +325,8 @@ TEST_CASE("convolutions give images the same bits among any others and weights s
 TEST_CASE("gradients for images with a stride have the same bits for each image among any others") {
   for (const int64_t kernel : {1, 3}) {
     CAPTURE(kernel);
-    const Tensor dy = numbers({4, 4, 4, 20}, 3), weights = numbers({kernel, kernel, 9, 20}, 2);
+    const Tensor dy = shifted_sines({4, 4, 4, 20}, 3),
+                 weights = shifted_sines({kernel, kernel, 9, 20}, 2);
     check_rows({dy, weights}, 4, [&](const Values& v) {
       const Conv2dAttributes a{.stride = {2}, .padding = "same", .rows_alone = true};
       return conv2d_input_gradient(v[0], v[1], a, {7, 8});
@@ -330,7 +336,7 @@ TEST_CASE("gradients for images with a stride have the same bits for each image 
 
 // The expected sums are those of the means of both halves, and so on.
 TEST_CASE("sum_of_parts sums what parts give") {
-  for (const std::string& name : kDevices) {
+  for (const std::string& name : kBuiltInBackends) {
     CAPTURE(name);
     const auto sums =
         run(name, {Tensor::of<float>({6}, {1, 2, 3, 10, 20, 30})}, [](const Values& v) {
@@ -346,7 +352,7 @@ TEST_CASE("sum_of_parts sums what parts give") {
 }
 
 TEST_CASE("sum_of_parts takes all rows of a slice that begins from the end") {
-  for (const std::string& name : kDevices) {
+  for (const std::string& name : kBuiltInBackends) {
     CAPTURE(name);
     const auto sums =
         run(name, {Tensor::of<float>({6}, {1, 2, 3, 10, 20, 30})}, [](const Values& v) {
@@ -359,27 +365,28 @@ TEST_CASE("sum_of_parts takes all rows of a slice that begins from the end") {
 
 // A part has as many rows as a row has elements.
 TEST_CASE("sum_of_parts scales norms by what a row is scaled by") {
-  for (const std::string& name : kDevices) {
+  for (const std::string& name : kBuiltInBackends) {
     CAPTURE(name);
     const auto got =
-        run(name, {numbers({8, 4}, 1), numbers({4}, 2), numbers({4}, 3)}, [](const Values& v) {
-          const Value two = v[0].graph().constant(Tensor::full(f32, {}, 2));
-          const auto of = [&](const Value& rows) {
-            const Value scale = broadcast_to(two, {4});
-            return sum(layer_norm(rows, v[1], v[2]) * rows + rms_norm(rows, scale) * rows, {0});
-          };
-          const Value part = slice(v[0], {0}, {4});
-          return Values{sum_of_parts({of(part)}, {{v[0], part}}, {.parts = 2})[0],
-                        of(part) + of(slice(v[0], {4}, {8}))};
-        });
+        run(name, {shifted_sines({8, 4}, 1), shifted_sines({4}, 2), shifted_sines({4}, 3)},
+            [](const Values& v) {
+              const Value two = v[0].graph().constant(Tensor::full(f32, {}, 2));
+              const auto of = [&](const Value& rows) {
+                const Value scale = broadcast_to(two, {4});
+                return sum(layer_norm(rows, v[1], v[2]) * rows + rms_norm(rows, scale) * rows, {0});
+              };
+              const Value part = slice(v[0], {0}, {4});
+              return Values{sum_of_parts({of(part)}, {{v[0], part}}, {.parts = 2})[0],
+                            of(part) + of(slice(v[0], {4}, {8}))};
+            });
     CHECK(bit_equal(got[0], got[1]));
   }
 }
 
 TEST_CASE("sum_of_parts draws the random numbers of all parts in their order") {
-  for (const std::string& name : kDevices) {
+  for (const std::string& name : kBuiltInBackends) {
     CAPTURE(name);
-    const Tensor x = numbers({8, 3}, 1), key = Tensor::scalar(int64_t{17});
+    const Tensor x = shifted_sines({8, 3}, 1), key = Tensor::scalar(int64_t{17});
     const auto drawn = run(name, {x, key}, [](const Values& v) {
       const auto total = [&](const Value& part, const std::vector<BatchPart>& batch,
                              const SumOfPartsOptions& options) {
@@ -458,7 +465,7 @@ TEST_CASE("sum_of_parts draws in bodies what the whole batch draws and its gradi
        }}};
   const Tensor x = rows_of_own_columns(8), w = Tensor::full(f32, {24}, 1);
   for (const Kind& kind : kinds) {
-    for (const std::string& name : kDevices) {
+    for (const std::string& name : kBuiltInBackends) {
       CAPTURE(kind.name);
       CAPTURE(name);
       const auto got = [&](int64_t parts, int64_t first_part, int64_t begin, int64_t end) {

@@ -12,6 +12,7 @@
 #include "keel/graph/runtime/trainer.h"
 #include "keel/keel.h"
 
+#include "ops_for_tests.h"
 #include "runtime_for_tests.h"
 #include "support/temp_folder.h"
 
@@ -22,9 +23,8 @@ namespace {
 using namespace keel;
 using namespace keel::testing;
 using keel_test::TempFolder;
-using Doubles = std::vector<double>;
 
-constexpr int64_t kRows = 3;
+constexpr int64_t kBatchRows = 3;
 
 double x_of(int64_t element, int64_t row) {
   return static_cast<double>((element * 5 + row * 3) % 7) / 7 - 0.25;
@@ -34,7 +34,7 @@ double x_of(int64_t element, int64_t row) {
 struct Line {
   DType dtype = f64;
   Graph graph;
-  Value x = graph.input("x", dtype, {kRows});
+  Value x = graph.input("x", dtype, {kBatchRows});
   Value w = graph.state("w", constant({}, 0.5, dtype));
   Value seen = graph.state("seen", zeros({}, dtype), {.trainable = false});
   Value output = x * w;
@@ -56,9 +56,9 @@ struct Line {
 
 std::shared_ptr<NumberFeeder> batches(const Device& on) {
   auto feeder = std::make_shared<NumberFeeder>(
-      on, ElementSpec{{{"x", {f32, {kRows}}}}},
+      on, ElementSpec{{{"x", {f32, {kBatchRows}}}}},
       [](int64_t element, const std::vector<void*>& fields) {
-        for (int64_t row = 0; row < kRows; ++row)
+        for (int64_t row = 0; row < kBatchRows; ++row)
           static_cast<float*>(fields[0])[row] = static_cast<float>(x_of(element, row));
         return true;
       });
@@ -68,9 +68,9 @@ std::shared_ptr<NumberFeeder> batches(const Device& on) {
 
 double gradient_of(double w, int64_t element) {
   double sum = 0;
-  for (int64_t row = 0; row < kRows; ++row) {
+  for (int64_t row = 0; row < kBatchRows; ++row) {
     const double x = x_of(element, row);
-    sum += 2 * x * (w * x - 1) / kRows;
+    sum += 2 * x * (w * x - 1) / kBatchRows;
   }
   return sum;
 }
@@ -104,11 +104,11 @@ TEST_CASE("accumulated gradients make one update of their mean") {
     double seen = 0;
     for (int64_t i = 0; i < 40; ++i) {
       CAPTURE(i);
-      Tensor x(f64, {kRows});
+      Tensor x(f64, {kBatchRows});
       double mean = 0;
-      for (int64_t row = 0; row < kRows; ++row) {
+      for (int64_t row = 0; row < kBatchRows; ++row) {
         x.set(row, x_of(i, row));
-        mean += x_of(i, row) / kRows;
+        mean += x_of(i, row) / kBatchRows;
       }
       session.run(update, {}, {{line.x, x}});
       seen = 0.9 * seen + 0.1 * mean;  // running statistics go on with each micro-batch
@@ -199,14 +199,14 @@ TEST_CASE("averaged weights follow their formula and are what evaluates") {
   const Value evaluated = with_averaged_weights(line.output);
   CHECK(!line.graph.find_state("w/average").node().as<StateAttributes>().trainable);
   Session session(line.graph, device("ref"));
-  const Tensor two = Tensor::full(f64, {kRows}, 2);
+  const Tensor two = Tensor::full(f64, {kBatchRows}, 2);
   const auto evaluate = [&] { return session.run({evaluated}, {{line.x, two}})[0].at(0); };
   // Before the first update the weights stand for themselves.
   CHECK(evaluate() == 2 * 0.5);
   double w = 0.5, average = 0;
   for (int64_t i = 0; i < 20; ++i) {
-    Tensor x(f64, {kRows});
-    for (int64_t row = 0; row < kRows; ++row) x.set(row, x_of(i, row));
+    Tensor x(f64, {kBatchRows});
+    for (int64_t row = 0; row < kBatchRows; ++row) x.set(row, x_of(i, row));
     session.run(update, {}, {{line.x, x}});
     w -= 0.3 * gradient_of(w, i);
     const auto n = static_cast<double>(i);

@@ -4,8 +4,6 @@
 #include <array>
 #include <span>
 
-#include "keel/core/base/printable.h"
-
 namespace keel::graphdef {
 
 namespace {
@@ -50,8 +48,6 @@ bool begins_with_one_of(std::string_view text, std::span<const std::string_view>
   return std::any_of(starts.begin(), starts.end(),
                      [text](std::string_view start) { return begins_with(text, start); });
 }
-
-std::string quoted(std::string_view name) { return "'" + printable(std::string(name), 200) + "'"; }
 
 }  // namespace
 
@@ -151,11 +147,12 @@ std::optional<FlowValue> FlowGraph::find(const ValueName& name, const std::strin
                                          std::string_view text, Refusals& refusals) {
   const auto entry = index_.find(name.node);
   if (entry == index_.end()) {
-    refuse_malformed(reader, "reads " + quoted(text) + ", and there is no such node", refusals);
+    refuse_malformed(reader, "reads " + quoted_name(text) + ", and there is no such node",
+                     refusals);
     return std::nullopt;
   }
   if (!name.control && name.output >= outputs_of(nodes[entry->second].kind)) {
-    refuse_malformed(reader, "reads " + quoted(text) + ", and the node has no such output",
+    refuse_malformed(reader, "reads " + quoted_name(text) + ", and the node has no such output",
                      refusals);
     return std::nullopt;
   }

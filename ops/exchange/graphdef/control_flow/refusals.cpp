@@ -11,9 +11,11 @@ namespace {
 // The names of a reason that an error lists: enough to find them, and a text that can be read.
 constexpr size_t kMostNames = 200;
 
-std::string quoted(const std::string& name) { return "'" + printable(name, 200) + "'"; }
-
 }  // namespace
+
+std::string quoted_name(std::string_view name) {
+  return "'" + printable(std::string(name), 200) + "'";
+}
 
 void Refusals::add(const std::string& node, const std::string& reason) {
   const auto [entry, is_new] = index_.emplace(reason, nodes_of_reason_.size());
@@ -42,7 +44,7 @@ void Refusals::throw_if_any(const std::string& source, const std::string& messag
   for (const auto& [reason, nodes] : nodes_of_reason_) {
     text += "\n  ";
     for (size_t i = 0; i < std::min(nodes.size(), kMostNames); ++i)
-      text += (i == 0 ? "" : ", ") + quoted(nodes[i]);
+      text += (i == 0 ? "" : ", ") + quoted_name(nodes[i]);
     if (nodes.size() > kMostNames)
       text += " and " + std::to_string(nodes.size() - kMostNames) + " others";
     text += ": " + reason;

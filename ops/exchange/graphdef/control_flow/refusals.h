@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <map>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -19,6 +20,9 @@ class Unconvertible : public Error {
  public:
   using Error::Error;
 };
+
+// Returns the name in quotes, shortened where it is long, as refusals show it.
+std::string quoted_name(std::string_view name);
 
 class Refusals {
  public:

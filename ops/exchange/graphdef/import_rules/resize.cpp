@@ -64,7 +64,7 @@ Positions positions_of(NodeContext& c) {
   return positions;
 }
 
-std::vector<int64_t> size_of(NodeContext& c) {
+std::vector<int64_t> image_size_of(NodeContext& c) {
   std::vector<int64_t> size = c.integers(1, "the size");
   if (size.size() != 2) c.refuse("its size is not two numbers");
   return size;
@@ -81,7 +81,7 @@ onnx::Taps taps_of(NodeContext& c, const Positions& positions, bool linear, int6
 
 Values resize_as(NodeContext& c, Value x, bool linear) {
   c.require_rank(x, 4, 4, "its images are");
-  const std::vector<int64_t> size = size_of(c);
+  const std::vector<int64_t> size = image_size_of(c);
   const Positions positions = positions_of(c);
   // One op of Keel's has these positions. Its shares may differ in their last digits; the nearest
   // elements must not, as an element beside the right one is another number altogether.
@@ -142,7 +142,9 @@ Values resize_bilinear_gradient(NodeContext& c) {
   c.require_rank(x, 4, 4, "its images are");
   return resize_gradient_as(c, {x.shape({})[1], x.shape({})[2]}, true);
 }
-Values resize_nearest_gradient(NodeContext& c) { return resize_gradient_as(c, size_of(c), false); }
+Values resize_nearest_gradient(NodeContext& c) {
+  return resize_gradient_as(c, image_size_of(c), false);
+}
 
 }  // namespace
 

@@ -148,7 +148,7 @@ Values gather_elements(NodeContext& c) {
   return {gather(written_flow(c, 2), c.in(1), 0, {})};
 }
 
-Values size_of(NodeContext& c) {
+Values array_size(NodeContext& c) {
   const auto size = static_cast<int32_t>(flow_of(c, 1).shape({})[0]);
   return {c.result(Tensor::scalar<int32_t>(size))};
 }
@@ -179,7 +179,7 @@ void register_graphdef_tensor_arrays(OpRules& rules) {
   rules.add("TensorArraySplitV3", split);
   rules.add("TensorArrayReadV3", read);
   rules.add("TensorArrayGatherV3", gather_elements);
-  rules.add("TensorArraySizeV3", size_of);
+  rules.add("TensorArraySizeV3", array_size);
   rules.add("TensorArrayConcatV3", concatenated);
   rules.add("TensorArrayCloseV3", {.make = closed, .gives_nothing = true});
 }

@@ -19,7 +19,8 @@ TEST_SUITE_BEGIN("graphdef");
 
 namespace {
 
-std::string refusal(const GraphDef& graph, const std::vector<std::string>& fetches = {}) {
+std::string conversion_refusal(const GraphDef& graph,
+                               const std::vector<std::string>& fetches = {}) {
   try {
     graphdef::functionalise(graph, fetches);
   } catch (const keel::Error& error) {
@@ -36,7 +37,7 @@ TEST_CASE("reference forms of control flow are refused by name") {
                              make_node("s", "Switch", {"x", "p"}),
                              make_node("t", "RefMerge", {"r", "r:1"})};
   nodes[3].attributes["T"] = {.kind = AttrValue::Kind::kType, .ints = {101}};
-  const std::string text = refusal(graph_of(nodes));
+  const std::string text = conversion_refusal(graph_of(nodes));
   CAPTURE(text);
   CHECK(contains(text, "typed.pbtxt"));
   CHECK(contains(text, "'r': RefSwitch of a reference"));
@@ -125,7 +126,7 @@ TEST_CASE("frames that are no loops are refused by name") {
     CAPTURE(one.why);
     std::vector<NodeDef> nodes = power_graph();
     one.change(nodes);
-    const std::string text = refusal(graph_of(nodes));
+    const std::string text = conversion_refusal(graph_of(nodes));
     CAPTURE(text);
     CHECK(contains(text, one.expected));
     CHECK(contains(text, "typed.pbtxt"));
@@ -137,7 +138,7 @@ TEST_CASE("all that cannot be converted is refused in one error") {
   append(nodes,
          {make_node("s", "RefSwitch", {"limit", "factor"}), make_node("e", "Exit", {"limit"}),
           make_node("both", "Add", {"while/Mul", "limit"})});
-  const std::string text = refusal(graph_of(nodes));
+  const std::string text = conversion_refusal(graph_of(nodes));
   CAPTURE(text);
   for (const char* name : {"'s'", "'e'", "'both'"}) CHECK(contains(text, name));
 }
@@ -150,7 +151,7 @@ TEST_CASE("values that are dead in some run are refused by name") {
   const auto with = [&](const NodeDef& node, const std::vector<std::string>& fetches = {}) {
     std::vector<NodeDef> more = nodes;
     more.push_back(node);
-    return refusal(graph_of(more), fetches);
+    return conversion_refusal(graph_of(more), fetches);
   };
   CHECK(contains(with(make_node("a", "Add", {"s", "s:1"})),
                  "'a': reads values of both branches of a condition without a Merge"));
@@ -165,7 +166,7 @@ TEST_CASE("values that are dead in some run are refused by name") {
                  "'a': Merge of values of which not exactly one is there"));
   CHECK(with(make_node("unread", "Neg", {"s"})) == "converted");
   CHECK(contains(with(make_node("a", "Merge", {"s", "s:1"}), {"no"}), "there is no such node"));
-  CHECK(contains(refusal(graph_of(power_graph()), {"while/add"}),
+  CHECK(contains(conversion_refusal(graph_of(power_graph()), {"while/add"}),
                  "'while/add': is fetched, but lies in a loop"));
 }
 
@@ -173,7 +174,7 @@ TEST_CASE("graphs whose names do not fit are refused") {
   const auto with = [](std::vector<NodeDef> nodes) {
     nodes.push_back(make_node("x", "Placeholder", {}));
     nodes.push_back(make_node("s", "Switch", {"x", "x"}));
-    return refusal(graph_of(std::move(nodes)));
+    return conversion_refusal(graph_of(std::move(nodes)));
   };
   CHECK(contains(with({make_node("x", "Neg", {})}), "'x': has the name of another node"));
   CHECK(
@@ -230,7 +231,7 @@ TEST_CASE("long chains are converted and deep nesting is refused") {
       nodes.push_back(make_node("m" + k, "Merge", {"s" + k, last}));
       last = "m" + k;
     }
-    const std::string text = refusal(graph_of(nodes));
+    const std::string text = conversion_refusal(graph_of(nodes));
     CAPTURE(text);
     CHECK(contains(text, depth == 64 ? "converted" : "nested deeper than 64"));
   }
@@ -243,7 +244,7 @@ TEST_CASE("frames in frames are refused when they are too deep") {
     nodes.push_back(make_enter("e" + std::to_string(i), last, "f"));
     last = nodes.back().name;
   }
-  const std::string text = refusal(graph_of(nodes));
+  const std::string text = conversion_refusal(graph_of(nodes));
   CHECK(contains(text, "'e64': is nested deeper than 64"));
 }
 
@@ -264,7 +265,7 @@ TEST_CASE("a graph that would grow with the square of its size is refused") {
                    make_node("m" + k, "Merge", {"t" + k, "a" + k})});
     last = "m" + k;
   }
-  CHECK(contains(refusal(graph_of(nodes)), "needs nodes that too many branches"));
+  CHECK(contains(conversion_refusal(graph_of(nodes)), "needs nodes that too many branches"));
 }
 
 TEST_SUITE_END();

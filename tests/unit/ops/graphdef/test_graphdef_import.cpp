@@ -14,6 +14,7 @@
 
 #include "support/error_of.h"
 #include "support/graph_def_text.h"
+#include "unit/ops/graphdef/text_import_for_tests.h"
 
 TEST_SUITE_BEGIN("graphdef");
 
@@ -22,15 +23,6 @@ namespace {
 
 using namespace keel_test;
 using graphdef::ImportOptions;
-
-graphdef::ImportedModel import_text(const std::string& text, const ImportOptions& options = {},
-                                    graphdef::FileKind kind = graphdef::FileKind::kGraph) {
-  return graphdef::import_graph(graphdef::parse_graph_def(text, "g.pbtxt", kind), options);
-}
-
-std::string refusal(const std::string& text, const ImportOptions& options = {}) {
-  return error_of([&] { import_text(text, options); });
-}
 
 std::vector<std::string> names_of(const std::vector<std::pair<std::string, Value>>& values) {
   std::vector<std::string> names;
@@ -92,11 +84,11 @@ TEST_CASE("GraphDef import: outputs and inputs may be any values") {
   CHECK(model.inputs[0].second.type() == Type{f32, {3, 2}});
   CHECK(model.weights.size() == 1);
   CHECK(model.output("y").node().site().line == 6);
-  CHECK(contains(refusal(frozen(), {.outputs = {"nothing"}}),
+  CHECK(contains(import_refusal(frozen(), {.outputs = {"nothing"}}),
                  "--outputs 'nothing': there is no such node"));
-  CHECK(contains(refusal(frozen(), {.inputs = {{"half", {}}}, .outputs = {"y"}}),
+  CHECK(contains(import_refusal(frozen(), {.inputs = {{"half", {}}}, .outputs = {"y"}}),
                  "no output needs it"));
-  CHECK(contains(refusal(frozen(), {.inputs = {{"x", {}}, {"x:0", {}}}}), "is given twice"));
+  CHECK(contains(import_refusal(frozen(), {.inputs = {{"x", {}}, {"x:0", {}}}}), "is given twice"));
   // A name with the number of its value is the same name.
   const auto same = import_text(frozen(), {.inputs = {{"x:0", {}}}, .outputs = {"z:0"}});
   CHECK(names_of(same.inputs) == std::vector<std::string>{"x"});
@@ -105,8 +97,8 @@ TEST_CASE("GraphDef import: outputs and inputs may be any values") {
   CHECK(same.input("x:0") == same.input("x"));
   CHECK(contains(error_of([&] { same.output("z:1"); }), "z:1"));
   CHECK(contains(error_of([&] { same.output("^z"); }), "^z"));
-  CHECK(contains(refusal(frozen(), {.outputs = {"^z"}}), "not a value"));
-  CHECK(contains(refusal(frozen(), {.inputs = {{"^x", {}}}}), "name the node: x"));
+  CHECK(contains(import_refusal(frozen(), {.outputs = {"^z"}}), "not a value"));
+  CHECK(contains(import_refusal(frozen(), {.inputs = {{"^x", {}}}}), "name the node: x"));
 }
 
 TEST_CASE("GraphDef import: a default stands unless its node is an input") {
@@ -359,9 +351,9 @@ TEST_CASE("GraphDef import: random initial values are drawn once by name") {
 TEST_CASE("GraphDef import: what would train otherwise than it says is refused") {
   const std::string variable = variable_text("w", Tensor::scalar<float>(1));
   const std::string one = const_text("one", Tensor::scalar<float>(1));
-  CHECK(contains(refusal(variable + one + node_text("set", "AssignAdd", {"w", "one"}) +
-                             node_text("again", "AssignSub", {"w", "one"}),
-                         {.outputs = {"set", "again"}}),
+  CHECK(contains(import_refusal(variable + one + node_text("set", "AssignAdd", {"w", "one"}) +
+                                    node_text("again", "AssignSub", {"w", "one"}),
+                                {.outputs = {"set", "again"}}),
                  "another node assigns to 'w' in the same step"));
   const std::string library =
       "library { function { signature { name: 'f' input_arg { name: 'v' } output_arg { name: 'r' } "
@@ -371,14 +363,15 @@ TEST_CASE("GraphDef import: what would train otherwise than it says is refused")
       "node_def { name: 'a' op: 'AssignAddVariableOp' input: 'v' input: 'c:output:0' } "
       "ret { key: 'r' value: 'c:output:0' } } }";
   CHECK(contains(
-      refusal(variable + node_text("y", "PartitionedCall", {"w"}, {{"f", "func { name: 'f' }"}}) +
-                  library,
-              {.outputs = {"y"}}),
+      import_refusal(variable +
+                         node_text("y", "PartitionedCall", {"w"}, {{"f", "func { name: 'f' }"}}) +
+                         library,
+                     {.outputs = {"y"}}),
       "node 'a': assigns to a variable inside of a function"));
-  CHECK(contains(
-      refusal(node_text("w", "VariableV2") + node_text("y", "Identity", {"w"}), {.outputs = {"y"}}),
-      "no initial value"));
-  CHECK(contains(refusal(variable + node_text("y", "Identity", {"w"})),
+  CHECK(contains(import_refusal(node_text("w", "VariableV2") + node_text("y", "Identity", {"w"}),
+                                {.outputs = {"y"}}),
+                 "no initial value"));
+  CHECK(contains(import_refusal(variable + node_text("y", "Identity", {"w"})),
                  "has variables, and does not say which of its values are meant"));
 }
 
@@ -387,7 +380,7 @@ TEST_CASE("GraphDef import: all that cannot be imported is told at once") {
                            node_text("b", "Unique", {"x"}) + node_text("c", "StringJoin", {"x"}) +
                            node_text("d", "LeakyRelu", {"x"}, {{"beta", "f: 1"}}) +
                            node_text("y", "AddN", {"a", "b", "c", "d"});
-  const std::string error = refusal(text);
+  const std::string error = import_refusal(text);
   CHECK(contains(error, "2 x Unique: there is no rule for this op [a, b]"));
   CHECK(contains(error, "1 x StringJoin"));
   CHECK(contains(error, "1 x LeakyRelu: its attribute beta is not known"));
@@ -396,20 +389,21 @@ TEST_CASE("GraphDef import: all that cannot be imported is told at once") {
 
 TEST_CASE("GraphDef import: graphs that contradict themselves are refused") {
   const std::string x = placeholder_text("x", f32, {2});
-  CHECK(contains(refusal(x + x), "two nodes have this name"));
-  CHECK(contains(refusal(node_text("y", "Neg", {"x"})), "reads 'x', which is not in the graph"));
+  CHECK(contains(import_refusal(x + x), "two nodes have this name"));
+  CHECK(contains(import_refusal(node_text("y", "Neg", {"x"})),
+                 "reads 'x', which is not in the graph"));
+  CHECK(contains(import_refusal(node_text("a", "Neg", {"b"}) + node_text("b", "Neg", {"a"}),
+                                {.outputs = {"a"}}),
+                 "2 nodes: wait for each other: a, b"));
   CHECK(contains(
-      refusal(node_text("a", "Neg", {"b"}) + node_text("b", "Neg", {"a"}), {.outputs = {"a"}}),
-      "2 nodes: wait for each other: a, b"));
-  CHECK(
-      contains(refusal(x + node_text("y", "PartitionedCall", {"x"}, {{"f", "func { name: 'g' }"}})),
-               "calls the function 'g', which is not in the graph"));
-  CHECK(contains(refusal(const_text("c", Tensor::scalar<float>(1)) +
-                         node_text("big", "Const", {},
-                                   {{"value",
-                                     "tensor { dtype: DT_FLOAT tensor_shape { dim { size: "
-                                     "1000000000000 } } float_val: 1 }"}}) +
-                         node_text("y", "Add", {"c", "big"})),
+      import_refusal(x + node_text("y", "PartitionedCall", {"x"}, {{"f", "func { name: 'g' }"}})),
+      "calls the function 'g', which is not in the graph"));
+  CHECK(contains(import_refusal(const_text("c", Tensor::scalar<float>(1)) +
+                                node_text("big", "Const", {},
+                                          {{"value",
+                                            "tensor { dtype: DT_FLOAT tensor_shape { dim { size: "
+                                            "1000000000000 } } float_val: 1 }"}}) +
+                                node_text("y", "Add", {"c", "big"})),
                  "KEEL_READ_BUDGET_MIB"));
 }
 
@@ -430,13 +424,13 @@ TEST_CASE("GraphDef import: files that stand for far more than they have are ref
             call + "} node_def { name: 'q' op: 'PartitionedCall' input: 'p:output:0' " + call +
             "} ret { key: 'r' value: 'q:output:0' } }\n";
   }
-  CHECK(contains(refusal(text + "}"), "its functions call each other so often"));
+  CHECK(contains(import_refusal(text + "}"), "its functions call each other so often"));
   // Each node names a result of the one before it that no op has.
   std::string many = placeholder_text("x", f32, {2}) + node_text("n0", "Identity", {"x"});
   for (int i = 1; i < 400; ++i)
     many +=
         node_text("n" + std::to_string(i), "Identity", {"n" + std::to_string(i - 1) + ":65000"});
-  CHECK(contains(refusal(many), "KEEL_READ_BUDGET_MIB"));
+  CHECK(contains(import_refusal(many), "KEEL_READ_BUDGET_MIB"));
 }
 
 TEST_CASE("GraphDef import: attributes that a call would give are refused") {
@@ -446,8 +440,9 @@ TEST_CASE("GraphDef import: attributes that a call would give are refused") {
       "node_def { name: 'm' op: 'MatMul' input: 'a' input: 'a' attr { key: 'transpose_a' value { "
       "placeholder: 'ta' } } } ret { key: 'r' value: 'm:product:0' } } }";
   CHECK(contains(
-      refusal(placeholder_text("x", f32, {2, 2}) +
-              node_text("y", "PartitionedCall", {"x"}, {{"f", "func { name: 'f' }"}}) + library),
+      import_refusal(placeholder_text("x", f32, {2, 2}) +
+                     node_text("y", "PartitionedCall", {"x"}, {{"f", "func { name: 'f' }"}}) +
+                     library),
       "takes its attribute transpose_a from a call"));
 }
 
@@ -482,10 +477,10 @@ TEST_CASE("GraphDef import: what only prints or checks changes nothing") {
   CHECK(session.run({model.output("y")}, {{model.input("x"), Tensor::scalar<float>(4)}})[0].at(0) ==
         -4);
   CHECK(contains(
-      refusal(const_text("p", Tensor::full(boolean, {}, 0)) + node_text("a", "Assert", {"p"}) +
-                  const_text("one", Tensor::scalar<float>(1)) +
-                  node_text("y", "Neg", {"one", "^a"}),
-              {.outputs = {"y"}}),
+      import_refusal(
+          const_text("p", Tensor::full(boolean, {}, 0)) + node_text("a", "Assert", {"p"}) +
+              const_text("one", Tensor::scalar<float>(1)) + node_text("y", "Neg", {"one", "^a"}),
+          {.outputs = {"y"}}),
       "fails always"));
 }
 

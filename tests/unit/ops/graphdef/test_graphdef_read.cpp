@@ -20,7 +20,7 @@ GraphDef parse(const std::string& bytes, FileKind kind = FileKind::kGraph) {
   return parse_graph_def(bytes, "g.pb", kind);
 }
 
-std::string refusal(const std::string& bytes, FileKind kind = FileKind::kGraph) {
+std::string read_refusal(const std::string& bytes, FileKind kind = FileKind::kGraph) {
   return error_of([&] { parse(bytes, kind); });
 }
 
@@ -124,27 +124,29 @@ TEST_CASE("GraphDef: the graph of a MetaGraphDef and its variables") {
   CHECK(graph.variables[0].initial_value == "i:0");
   CHECK(graph.variables[0].trainable);
   CHECK_FALSE(graph.variables[1].trainable);
-  CHECK(contains(refusal("meta_info_def { }", FileKind::kMetaGraph), "there is no graph in it"));
+  CHECK(
+      contains(read_refusal("meta_info_def { }", FileKind::kMetaGraph), "there is no graph in it"));
 }
 
 TEST_CASE("GraphDef: files that are none are refused with the place") {
-  CHECK(contains(refusal(""), "there is no node in it"));
-  CHECK(contains(refusal("\x08\x01"), "no TensorFlow graph"));
-  CHECK(contains(refusal(field(1, field(1, "a"))), "node[0]: a node without an op"));
-  CHECK(contains(refusal("\x0a\x7f"), "damaged"));
-  CHECK(contains(refusal("node { name: 'a' op: 'b' "), "line 1: a message that does not end"));
-  CHECK(contains(refusal("node {\n name: 'a\n' }"), "line 2: a string that does not end"));
-  CHECK(contains(refusal("node { name: 5 }"), "expected a string"));
-  CHECK(contains(refusal("node { name { } }"), "the field name is no message"));
-  CHECK(contains(refusal("node: 5"), "the field node is a message"));
-  CHECK(contains(refusal("node { attr { key: 'a' value { i: many } } }"), "'many' is no value"));
-  CHECK(contains(refusal("node { attr { key: 'a' value { i: 99999999999999999999 } } }"),
+  CHECK(contains(read_refusal(""), "there is no node in it"));
+  CHECK(contains(read_refusal("\x08\x01"), "no TensorFlow graph"));
+  CHECK(contains(read_refusal(field(1, field(1, "a"))), "node[0]: a node without an op"));
+  CHECK(contains(read_refusal("\x0a\x7f"), "damaged"));
+  CHECK(contains(read_refusal("node { name: 'a' op: 'b' "), "line 1: a message that does not end"));
+  CHECK(contains(read_refusal("node {\n name: 'a\n' }"), "line 2: a string that does not end"));
+  CHECK(contains(read_refusal("node { name: 5 }"), "expected a string"));
+  CHECK(contains(read_refusal("node { name { } }"), "the field name is no message"));
+  CHECK(contains(read_refusal("node: 5"), "the field node is a message"));
+  CHECK(
+      contains(read_refusal("node { attr { key: 'a' value { i: many } } }"), "'many' is no value"));
+  CHECK(contains(read_refusal("node { attr { key: 'a' value { i: 99999999999999999999 } } }"),
                  "is no value"));
-  CHECK(contains(refusal("node { name: '\\q' }"), "an escape that means nothing"));
-  CHECK(contains(refusal("node: { } : "), "expected a name"));
+  CHECK(contains(read_refusal("node { name: '\\q' }"), "an escape that means nothing"));
+  CHECK(contains(read_refusal("node: { } : "), "expected a name"));
   std::string deep;
   for (int i = 0; i < 100; ++i) deep += "versions {";
-  CHECK(contains(refusal(deep), "deeper than 64 levels"));
+  CHECK(contains(read_refusal(deep), "deeper than 64 levels"));
 }
 
 TEST_CASE("GraphDef: every part of a file is read or refused") {

@@ -8,6 +8,7 @@
 
 #include "support/error_of.h"
 #include "unit/ops/graphdef/op_runs_for_tests.h"
+#include "unit/ops/graphdef/text_import_for_tests.h"
 
 TEST_SUITE_BEGIN("graphdef");
 
@@ -80,11 +81,6 @@ std::string in_frame(std::string text) {
   return text;
 }
 
-graphdef::ImportedModel import_text(const std::string& text) {
-  return graphdef::import_graph(
-      graphdef::parse_graph_def(text, "g.pbtxt", graphdef::FileKind::kGraph), {.outputs = {"y"}});
-}
-
 const double kWeights[4][2] = {{0.5, -1}, {0.25, 0.75}, {1, 0.5}, {-0.5, 1}};
 
 TEST_CASE("GraphDef tensor arrays: a recurrent net over time on all backends") {
@@ -107,7 +103,7 @@ TEST_CASE("GraphDef tensor arrays: a recurrent net over time on all backends") {
   for (const char* shape :
        {"shape { dim { size: 2 } dim { size: 2 } }", "shape { dim { size: -1 } dim { size: 2 } }",
         "shape { unknown_rank: true }"}) {
-    const auto model = import_text(in_frame(recurrent(shape)));
+    const auto model = import_text(in_frame(recurrent(shape)), {.outputs = {"y"}});
     CHECK(model.loops == 1);
     CHECK(model.weights_of_constants == std::vector<std::string>{"w"});
     for (const char* backend : {"ref", "cpu", "npu"}) {
@@ -120,16 +116,16 @@ TEST_CASE("GraphDef tensor arrays: a recurrent net over time on all backends") {
 
 TEST_CASE("GraphDef tensor arrays: sizes that are not known or grow are refused by name") {
   const std::string shape = "shape { unknown_rank: true }";
-  const std::string open = error_of([&] { import_text(in_frame(recurrent(shape, "n"))); });
+  const std::string open = import_refusal(in_frame(recurrent(shape, "n")), {.outputs = {"y"}});
   CHECK(contains(open, "TensorArrayV3: the size is not known before the run"));
   CHECK(contains(open, "made"));
   const auto one = [&](const std::string& size, const std::string& grows) {
-    return error_of([&] {
-      import_text(const_text("size", Tensor::scalar<int32_t>(std::stoi(size))) +
-                  node_text("a", "TensorArrayV3", {"size"},
-                            {{"dtype", "type: DT_FLOAT"}, {"dynamic_size", "b: " + grows}}) +
-                  node_text("y", "TensorArrayReadV3", {"a", "size", "a:1"}));
-    });
+    return import_refusal(
+        const_text("size", Tensor::scalar<int32_t>(std::stoi(size))) +
+            node_text("a", "TensorArrayV3", {"size"},
+                      {{"dtype", "type: DT_FLOAT"}, {"dynamic_size", "b: " + grows}}) +
+            node_text("y", "TensorArrayReadV3", {"a", "size", "a:1"}),
+        {.outputs = {"y"}});
   };
   CHECK(contains(one("3", "true"), "its size grows"));
   CHECK(contains(one("2000000000", "false"), "not from 0 to 2^24"));
@@ -138,12 +134,13 @@ TEST_CASE("GraphDef tensor arrays: sizes that are not known or grow are refused 
 }
 
 TEST_CASE("GraphDef tensor arrays: a place out of range is an error of the run") {
-  const auto model =
-      import_text(placeholder_text("i", i32, {}) + placeholder_text("x", f32, {2}) +
-                  const_text("size", Tensor::scalar<int32_t>(3)) +
-                  node_text("a", "TensorArrayV3", {"size"}, {{"dtype", "type: DT_FLOAT"}}) +
-                  node_text("f", "TensorArrayWriteV3", {"a", "i", "x", "a:1"}) +
-                  node_text("y", "TensorArrayConcatV3", {"a", "f"}, {{"dtype", "type: DT_FLOAT"}}));
+  const auto model = import_text(
+      placeholder_text("i", i32, {}) + placeholder_text("x", f32, {2}) +
+          const_text("size", Tensor::scalar<int32_t>(3)) +
+          node_text("a", "TensorArrayV3", {"size"}, {{"dtype", "type: DT_FLOAT"}}) +
+          node_text("f", "TensorArrayWriteV3", {"a", "i", "x", "a:1"}) +
+          node_text("y", "TensorArrayConcatV3", {"a", "f"}, {{"dtype", "type: DT_FLOAT"}}),
+      {.outputs = {"y"}});
   Session session(*model.graph, device("ref"));
   const auto run_at = [&](int32_t i) {
     return session.run({model.output("y")}, {{model.input("i"), Tensor::scalar<int32_t>(i)},

@@ -12,6 +12,7 @@
 
 #include "support/error_of.h"
 #include "support/graph_def_text.h"
+#include "unit/ops/graphdef/text_import_for_tests.h"
 
 TEST_SUITE_BEGIN("graphdef");
 
@@ -19,16 +20,6 @@ namespace keel {
 namespace {
 
 using namespace keel_test;
-
-graphdef::ImportedModel import_text(const std::string& text,
-                                    const std::vector<std::string>& outputs) {
-  return graphdef::import_graph(
-      graphdef::parse_graph_def(text, "g.pbtxt", graphdef::FileKind::kGraph), {.outputs = outputs});
-}
-
-std::string refusal(const std::string& text, const std::vector<std::string>& outputs) {
-  return error_of([&] { import_text(text, outputs); });
-}
 
 std::string scalar(const std::string& name, float value) {
   return const_text(name, Tensor::scalar<float>(value));
@@ -57,7 +48,7 @@ struct Ran {
 // Two steps of a graph of scalars without inputs.
 Ran run(const std::string& text, const std::vector<std::string>& outputs) {
   Ran ran;
-  const auto model = import_text(text, outputs);
+  const auto model = import_text(text, {.outputs = outputs});
   Session session(*model.graph, device("ref"));
   Values fetches;
   for (const auto& output : model.outputs) fetches.push_back(output.second);
@@ -143,7 +134,7 @@ TEST_CASE("GraphDef variables: assignments one behind the other") {
   const std::string unordered = node_text("set", "AssignVariableOp", {"w", "ten"}) +
                                 node_text("a", "Identity", {"w"}) +
                                 node_text("more", "AssignAddVariableOp", {"a", "two"});
-  const std::string error = refusal(w + unordered, {"set", "more"});
+  const std::string error = import_refusal(w + unordered, {.outputs = {"set", "more"}});
   CHECK(contains(error, "another node assigns to 'w' in the same step"));
   CHECK(contains(error, "set"));
   CHECK(contains(error, "more"));
@@ -174,10 +165,11 @@ TEST_CASE("GraphDef variables: handles that cannot be told are refused where it 
       node_text("call", "PartitionedCall", {"w"}, {{"f", "func { name: 'f' }"}}) +
       node_text("set", "AssignAddVariableOp", {"w", "ten"}) + read("late", {"call", "^set"}) +
       library;
-  CHECK(contains(refusal(text, {"late"}), "node 'late': reads a variable that cannot be told"));
-  CHECK(
-      contains(refusal(scalar("ten", 10) + node_text("set", "AssignAdd", {"ten", "ten"}), {"set"}),
-               "what it assigns to is no variable"));
+  CHECK(contains(import_refusal(text, {.outputs = {"late"}}),
+                 "node 'late': reads a variable that cannot be told"));
+  CHECK(contains(import_refusal(scalar("ten", 10) + node_text("set", "AssignAdd", {"ten", "ten"}),
+                                {.outputs = {"set"}}),
+                 "what it assigns to is no variable"));
 }
 
 TEST_CASE("GraphDef variables: what only prints or checks waits for assignments in its operands") {
@@ -214,7 +206,8 @@ TEST_CASE("GraphDef variables: an assignment of another shape is refused by its 
   const std::string three = const_text("three", Tensor::of<float>({3}, {1, 2, 3}));
   const std::string six = const_text("six", Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6}));
   const auto refused = [&](const std::string& text, const std::string& why) {
-    const std::string error = refusal(v + w + two + three + six + scalar("one", 1) + text, {"set"});
+    const std::string error =
+        import_refusal(v + w + two + three + six + scalar("one", 1) + text, {.outputs = {"set"}});
     CAPTURE(error);
     CHECK(contains(error, "set"));
     CHECK(contains(error, why));
@@ -230,7 +223,7 @@ TEST_CASE("GraphDef variables: an assignment of another shape is refused by its 
           "its operand 1 is of the shape [3]");
   import_text(v + three + scalar("one", 1) +
                   node_text("set", "ApplyGradientDescent", {"v", "one", "three"}),
-              {"set"});
+              {.outputs = {"set"}});
 }
 
 TEST_CASE("GraphDef variables: rows are put in place of others") {
@@ -239,7 +232,7 @@ TEST_CASE("GraphDef variables: rows are put in place of others") {
                            const_text("rows", Tensor::of<float>({3, 2}, {70, 80, 7, 8, 9, 10})) +
                            node_text("y", "ScatterUpdate", {"w", "i", "rows"}) +
                            node_text("n", "VariableShape", {"w"});
-  const auto model = import_text(text, {"y", "n"});
+  const auto model = import_text(text, {.outputs = {"y", "n"}});
   Session session(*model.graph, device("ref"));
   const auto got = session.run({model.output("y"), model.output("n")}, {});
   const double expected[] = {9, 10, 3, 4, 7, 8};
@@ -253,7 +246,7 @@ TEST_CASE("GraphDef variables: the initial value is found behind an identity") {
       node_text("w", "VarHandleOp") + node_text("a", "Identity", {"w"}) + scalar("five", 5) +
       node_text("i", "AssignVariableOp", {"a", "five"}) + node_text("saved", "RestoreV2") +
       node_text("restore", "AssignVariableOp", {"w", "saved"}) + read("y", {"a"});
-  CHECK(import_text(text, {"y"}).weights.at("w").at(0) == 5);
+  CHECK(import_text(text, {.outputs = {"y"}}).weights.at("w").at(0) == 5);
 }
 
 TEST_CASE("GraphDef variables: an initial value computed from another variable's") {
@@ -265,7 +258,7 @@ TEST_CASE("GraphDef variables: an initial value computed from another variable's
   // The outputs read w/read as well, and see the assignment.
   const auto model = import_text(w + twice + node_text("a", "AssignAdd", {"w", "two"}) +
                                      node_text("y", "Add", {"w/read", "u", "^a"}),
-                                 {"y", "a"});
+                                 {.outputs = {"y", "a"}});
   CHECK(model.weights.at("u").at(0) == 6);
   Session session(*model.graph, device("ref"));
   CHECK(session.run(model.update, {model.output("y")}, {})[0].at(0) == 11);
@@ -274,10 +267,11 @@ TEST_CASE("GraphDef variables: an initial value computed from another variable's
   const auto chain =
       import_text(v + slot("s", "r") + slot("t", "n") + node_text("n", "Neg", {"s"}) +
                       slot("same", "t") + node_text("y", "Add", {"same", "t"}),
-                  {"y"});
+                  {.outputs = {"y"}});
   CHECK(chain.weights.at("t").at(0) == -5);
   CHECK(chain.weights.at("same").at(0) == -5);
-  CHECK(contains(refusal(slot("p", "q") + slot("q", "p") + node_text("y", "Neg", {"p"}), {"y"}),
+  CHECK(contains(import_refusal(slot("p", "q") + slot("q", "p") + node_text("y", "Neg", {"p"}),
+                                {.outputs = {"y"}}),
                  "computed from itself"));
 }
 
@@ -290,7 +284,7 @@ TEST_CASE("GraphDef variables: an initial value behind a RefSwitch") {
       node_text("s", "RefSwitch", {"w", "is"}, {reference}) + node_text("r", "Identity", {"s:1"}) +
       node_text("i", "Switch", {"w/initial_value", "is"}) + node_text("m", "Merge", {"i", "r"}) +
       node_text("v/Assign", "Assign", {"v", "m"}) + node_text("y", "Add", {"v", "w/read"});
-  CHECK(import_text(text, {"y"}).weights.at("v").at(0) == 3);
+  CHECK(import_text(text, {.outputs = {"y"}}).weights.at("v").at(0) == 3);
 }
 
 // A loop of three turns whose sum adds the variable in each: sum begins with 0.
@@ -324,10 +318,10 @@ TEST_CASE("GraphDef variables: a loop reads what was assigned in front of it") {
                            node_text("late/in", "Enter", {"late"},
                                      {{"frame_name", "s: 'loop'"}, {"is_constant", "b: true"}});
   check(run(w + set + late + loop_text("w", turn), {"y"}), {33, 63}, {11, 21});
-  const std::string error =
-      refusal(w + loop_text("w", node_text("set", "AssignAddVariableOp", {"v/in", "unit/in"}) +
-                                     node_text("sum/add", "Add", {"sum/s:1", "unit/in", "^set"})),
-              {"y"});
+  const std::string error = import_refusal(
+      w + loop_text("w", node_text("set", "AssignAddVariableOp", {"v/in", "unit/in"}) +
+                             node_text("sum/add", "Add", {"sum/s:1", "unit/in", "^set"})),
+      {.outputs = {"y"}});
   CHECK(contains(error, "node 'set': assigns to a variable inside of a loop"));
 }
 
