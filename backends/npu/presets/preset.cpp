@@ -334,10 +334,14 @@ std::string describe_preset(const Preset& p) {
 }
 
 std::string presets_with_bf16() {
-  std::string names;
-  for (const std::string& name : preset_names()) {
-    if (load_preset(name).bf16) names += (names.empty() ? "" : ", ") + name;
-  }
+  // Each op that a preset cannot compute in bf16 asks; to read all presets takes milliseconds.
+  static const std::string names = [] {
+    std::string text;
+    for (const std::string& name : preset_names()) {
+      if (load_preset(name).bf16) text += (text.empty() ? "" : ", ") + name;
+    }
+    return text;
+  }();
   return names;
 }
 
