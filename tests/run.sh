@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs the test suite.
-#   tests/run.sh          CI scale: the dev build and every test
+#   tests/run.sh          CI scale: the suite's build (preset suite) and every test
 #   tests/run.sh --all    long counts and trainings, the release, clang and sanitizer builds, clang-tidy (lint.sh)
 #                         and coverage (coverage.sh)
 # Tests on real MNIST need KEEL_MNIST_DIR, a folder with the four IDX files; without it they are skipped.
@@ -8,12 +8,12 @@ set -eu
 cd "$(dirname "$0")/.."
 . examples/install_packages.sh
 
-presets=(dev)
+presets=(suite)
 case "${1:-}" in
   "") ;;
   --all)
     export KEEL_TEST_SCALE=long
-    presets=(release clang asan-ubsan tsan dev)
+    presets=(release clang asan-ubsan tsan suite)
     ;;
   *)
     echo "usage: tests/run.sh [--all]" >&2
