@@ -101,7 +101,7 @@ class CheckpointRun {
   std::optional<int64_t> best_to_retry_;  // the step of a best that could not be written
   bool threw_ = false;
 
-  // Of the writing thread, from begin() on.
+  // The writing thread alone uses these from begin() on.
   std::set<int64_t> left_behind_;  // steps of files that the training left when it was resumed
   std::optional<int64_t> best_;    // the step of the best's file
 

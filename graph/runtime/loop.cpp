@@ -318,7 +318,7 @@ void Loop::State::complete(LoopReport& report, const Outcome& outcome) {
   for (auto& series : report.series_) series.resize(std::min(series.size(), whole));
   report.float_status.resize(std::min(report.float_status.size(), whole));
   note_float_status(report);
-  // What a step raised that is not counted is in no row.
+  // The bits of a step that is not counted are in no row.
   if (!report.float_status_step) report.float_status_by.clear();
 }
 

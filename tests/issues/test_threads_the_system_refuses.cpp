@@ -28,7 +28,7 @@ using keel_test::contains;
 using keel_test::error_of;
 using keel_test::RefusedThreads;
 
-// What is logged while it lives.
+// The lines of the log while it lives.
 class LoggedText {
  public:
   LoggedText() {

@@ -1,4 +1,4 @@
-// What the log warns of while a test runs.
+// The warnings of the log while a test runs.
 #ifndef KEEL_TESTS_SUPPORT_LOGGED_WARNINGS_H
 #define KEEL_TESTS_SUPPORT_LOGGED_WARNINGS_H
 

@@ -23,7 +23,7 @@ namespace {
 
 constexpr int64_t kBytesOfAnUpdate = 2048;  // that a core takes at once of a row that is added
 constexpr int64_t kPassesOfATurn = 2;       // of each element, from rows to columns
-// Of the host's kernels; the device's number is the scheduler's.
+// The host's kernels have at most so many; the device's number is the scheduler's.
 constexpr int kMostSharedBlocks = 32;
 
 // Rows of so many bytes (0: as long as the tile) in strided transfers.

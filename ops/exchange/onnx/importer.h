@@ -53,7 +53,7 @@ class NameTable {
   explicit NameTable(NameTable* parent = nullptr) : parent_(parent) {}
   // Null where nobody defined it.
   Binding* find(const std::string& name);
-  // Whether this graph of the file has it, not one around it.
+  // Says whether this graph of the file has it, not one around it.
   bool has(const std::string& name) const { return names_.count(name) != 0; }
   void set(const std::string& name, Binding binding) { names_[name] = std::move(binding); }
 

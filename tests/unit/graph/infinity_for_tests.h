@@ -1,4 +1,4 @@
-// What makes a training step overflow.
+// A number that makes a training step overflow.
 #ifndef KEEL_TESTS_UNIT_GRAPH_INFINITY_FOR_TESTS_H
 #define KEEL_TESTS_UNIT_GRAPH_INFINITY_FOR_TESTS_H
 

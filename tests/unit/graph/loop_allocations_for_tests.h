@@ -1,4 +1,4 @@
-// What launches of a loop allocate.
+// Counts the allocations of a loop's launches.
 #ifndef KEEL_TESTS_UNIT_GRAPH_LOOP_ALLOCATIONS_FOR_TESTS_H
 #define KEEL_TESTS_UNIT_GRAPH_LOOP_ALLOCATIONS_FOR_TESTS_H
 
