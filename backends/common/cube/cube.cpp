@@ -62,6 +62,21 @@ size_t column_bytes(const CubePlan& plan) {
   return round_up(plan.problem.k, plan.kernels->column_multiple) * plan.kernels->packed_size;
 }
 
+// Products that sum over k in lanes do so by halves from this k on: threads that share one by
+// halves of k read other columns of A than each other, and so do those of a product of A's
+// transpose.
+constexpr size_t kShortestHalvedK = 640;
+constexpr size_t kHalfStep = 32;
+
+// The k at which the second half begins, or all of k where it is not halved.
+size_t first_half(const CubePlan& plan) {
+  const CubeProblem& p = plan.problem;
+  if (p.k < kShortestHalvedK || p.parts > 1 || !packs_columns(plan)) return p.k;
+  return (p.k / 2 + kHalfStep / 2) / kHalfStep * kHalfStep;
+}
+
+bool is_halved(const CubePlan& plan) { return first_half(plan) < plan.problem.k; }
+
 void pack_columns(const CubePlan& plan, PackCall pack, void* to) {
   pack.dst = to;
   // One column whose elements lie side by side is copied, not transposed.
@@ -99,8 +114,58 @@ void run_transpose(TallSkinnyKernel kernel, const CubePlan& plan, const CubeArgs
   kernel(call);
 }
 
+// Adds `count` rows of `columns` sums, one behind the other, to those at `to`.
+void add_sums(const CubePlan& plan, const float* sums, size_t rows, size_t columns, float* to,
+              size_t stride) {
+  TileCall sum;
+  sum.tile = sums;
+  sum.tile_stride = columns;
+  sum.rows = rows;
+  sum.cols = columns;
+  sum.first = false;
+  sum.c = to;
+  sum.c_stride = stride;
+  plan.kernels->finish(sum);
+}
+
+// Rows and columns of C whose sums of parts are added up while the first cache has them.
+constexpr size_t kRowsOfParts = 128, kColumnsOfParts = 512;
+
+// The products of k from `begin` to `end`, which is a half.
+void run_half(TallSkinnyKernel kernel, const CubePlan& plan, TallSkinnyCall call, size_t begin,
+              size_t end) {
+  call.problem.k = end - begin;
+  call.args.a = static_cast<const char*>(call.args.a) + begin * size_of(plan.problem.a);
+  call.columns += begin * plan.kernels->packed_size / sizeof(float);
+  kernel(call);
+}
+
+// Some rows at a time, the sums of whose second half wait in the scratch.
+void run_halves(TallSkinnyKernel kernel, const CubePlan& plan, const TallSkinnyCall& all) {
+  const size_t half = first_half(plan), columns = all.range.n1 - all.range.n0;
+  TallSkinnyCall call = all;
+  float* const waiting = call.scratch;
+  call.scratch += kRowsOfParts * kNarrowColumns;
+  for (size_t i = all.range.m0; i < all.range.m1; i += kRowsOfParts) {
+    call.range.m0 = i;
+    call.range.m1 = std::min(all.range.m1, i + kRowsOfParts);
+    run_half(kernel, plan, call, 0, half);
+    TallSkinnyCall second = call;
+    second.args.c = waiting;
+    second.args.c_stride = columns;
+    second.args.c_row = i;
+    second.args.c_column = all.range.n0;
+    run_half(kernel, plan, second, half, plan.problem.k);
+    float* const to = call.args.c + (i - call.args.c_row) * call.args.c_stride + call.range.n0 -
+                      call.args.c_column;
+    add_sums(plan, waiting, call.range.m1 - i, columns, to, call.args.c_stride);
+  }
+}
+
+// `panel`: the half of k that is meant; all of k where there is none.
 void run_tall_skinny(TallSkinnyKernel kernel, const CubePlan& plan, const CubeArgs& args,
-                     const CubeRange& range, void* scratch) {
+                     const CubeRange& range, void* scratch,
+                     std::optional<size_t> panel = std::nullopt) {
   if (computes_transpose(plan))
     return run_transpose(kernel, plan, args, range, static_cast<float*>(scratch));
   TallSkinnyCall call{args, plan.problem, range, plan.k_panel, static_cast<float*>(scratch)};
@@ -118,11 +183,19 @@ void run_tall_skinny(TallSkinnyKernel kernel, const CubePlan& plan, const CubeAr
       call.scratch += right.count * call.column_stride + kPackSlack;
     }
   }
-  kernel(call);
+  if (!is_halved(plan)) return kernel(call);
+  if (!panel) return run_halves(kernel, plan, call);
+  const size_t half = first_half(plan);
+  run_half(kernel, plan, call, *panel == 0 ? 0 : half, *panel == 0 ? half : plan.problem.k);
 }
 
-// Rows and columns of C whose sums of parts are added up while the first cache has them.
-constexpr size_t kRowsOfParts = 128, kColumnsOfParts = 512;
+// The plan of one part of k.
+CubePlan plan_of_part(const CubePlan& plan) {
+  CubePlan part = plan;
+  part.problem.k = k_of_part(plan.problem);
+  part.problem.parts = 1;
+  return part;
+}
 
 // Computes a rectangle of C whose k is parts.
 class TallSkinnyParts {
@@ -130,9 +203,10 @@ class TallSkinnyParts {
   // `scratch`: that of one part, and behind it the sums that wait for others.
   TallSkinnyParts(TallSkinnyKernel kernel, const CubePlan& plan, const CubeArgs& args,
                   void* scratch)
-      : kernel_(kernel), part_(plan), args_(args), scratch_(static_cast<float*>(scratch)) {
-    part_.problem.k = k_of_part(plan.problem);
-    part_.problem.parts = 1;
+      : kernel_(kernel),
+        part_(plan_of_part(plan)),
+        args_(args),
+        scratch_(static_cast<float*>(scratch)) {
     waiting_ = scratch_ + cube_scratch_bytes(part_, 0, 0) / sizeof(float);
   }
 
@@ -166,15 +240,8 @@ class TallSkinnyParts {
     later.c_column = range.n0;
     add(range, begin, middle, to, waiting);
     add(range, middle, end, later, waiting + size_of_piece(part_.problem));
-    TileCall sum;
-    sum.tile = waiting;
-    sum.tile_stride = later.c_stride;
-    sum.rows = range.m1 - range.m0;
-    sum.cols = range.n1 - range.n0;
-    sum.first = false;
-    sum.c = to.c + (range.m0 - to.c_row) * to.c_stride + range.n0 - to.c_column;
-    sum.c_stride = to.c_stride;
-    part_.kernels->finish(sum);
+    add_sums(part_, waiting, range.m1 - range.m0, later.c_stride,
+             to.c + (range.m0 - to.c_row) * to.c_stride + range.n0 - to.c_column, to.c_stride);
   }
 
   void multiply(const CubeRange& range, size_t number, const CubeArgs& to) const {
@@ -407,9 +474,13 @@ size_t cube_scratch_bytes(const CubePlan& plan, size_t rows, size_t cols) noexce
     const bool packs_b = !(plan.problem.packed_b && packs_columns(plan));
     if (adds_parts_of_tiles(plan, tall_skinny_kernel(plan)))
       return tall_skinny_scratch_floats(plan.problem.k, plan.k_panel, packs_b) * sizeof(float);
-    const size_t of_part =
-        tall_skinny_scratch_floats(k_of_part(plan.problem), plan.k_panel, packs_b);
-    return (of_part + TallSkinnyParts::waiting_floats(plan)) * sizeof(float);
+    if (plan.problem.parts > 1) {
+      const CubePlan part = plan_of_part(plan);
+      return cube_scratch_bytes(part, 0, 0) + TallSkinnyParts::waiting_floats(plan) * sizeof(float);
+    }
+    const size_t waiting = is_halved(plan) ? kRowsOfParts * kNarrowColumns : 0;
+    return (tall_skinny_scratch_floats(plan.problem.k, plan.k_panel, packs_b) + waiting) *
+           sizeof(float);
   }
   return walk_scratch_bytes(plan, rows, cols);
 }
@@ -439,7 +510,10 @@ void cube_pieces(const CubePlan& plan, const CubeArgs& args, const CubeRange& ra
   finished(range);
 }
 
+bool cube_halves_k(const CubePlan& plan) noexcept { return is_halved(plan); }
+
 size_t cube_panels(const CubePlan& plan) noexcept {
+  if (is_halved(plan)) return 2;
   if (tall_skinny_kernel(plan) != nullptr || plan.problem.k == 0) return 1;
   return plan.problem.parts * panels_of_part(plan);
 }
@@ -450,6 +524,8 @@ void cube_panel(const CubePlan& plan, const CubeArgs& args, size_t panel, const 
   to_sums.c = sums;
   to_sums.c_lines = nullptr;
   to_sums.c_stride = plan.problem.n;
+  if (is_halved(plan))
+    return run_tall_skinny(tall_skinny_kernel(plan), plan, to_sums, range, scratch, panel);
   walk_panel(plan, to_sums, range, panel, scratch);
 }
 

@@ -5,10 +5,11 @@
 // Numeric plan: k is cut into panels whose length follows from k alone (cube_k_panel); a panel's
 // products are summed one by one from zero, panels are added in order. Products with n <= 16 and A
 // stored [m, k], or m <= 16 and B stored [n, k], sum over k in the lanes of the host's vectors
-// instead, unless an operand is made of windows or, of the second, rows are to be alone. Where k is
-// several parts (ops/sums/part_sums.h), each part is summed so by itself, and the parts' sums are
-// added as a tree. Either way an element's bits depend on the shape, the dtypes, the transposes and
-// the host ISA, never on the rectangle it was computed in.
+// instead, unless an operand is made of windows or, of the second, rows are to be alone; the former
+// do so for each half of a k from 640 on, and the halves' sums are added. Where k is several parts
+// (ops/sums/part_sums.h), each part is summed so by itself, and the parts' sums are added as a tree.
+// Either way an element's bits depend on the shape, the dtypes, the transposes and the host ISA,
+// never on the rectangle it was computed in.
 #ifndef KEEL_BACKENDS_COMMON_CUBE_CUBE_H
 #define KEEL_BACKENDS_COMMON_CUBE_CUBE_H
 
@@ -153,6 +154,10 @@ CubeStep cube_step(const CubePlan& plan) noexcept;
 
 // Bytes of scratch that cube_block wants for a rectangle of at most rows x cols; never zero.
 size_t cube_scratch_bytes(const CubePlan& plan, size_t rows, size_t cols) noexcept;
+
+// Says whether the kernel sums over the halves of k, each by itself: these are its panels
+// (cube_panels), and a product of A's transpose reads the columns of each half alone.
+bool cube_halves_k(const CubePlan& plan) noexcept;
 
 // Computes C[m0..m1, n0..n1]. Of A it reads rows m0..m1 alone, of B columns n0..n1. If B is packed
 // in panels, n0 must be a multiple of the columns of cube_pack_step(plan). `scratch` is aligned to

@@ -28,6 +28,7 @@ namespace {
 
 constexpr int64_t kMostCubeBlocks = 64;
 constexpr int64_t kHeldFloats = int64_t{1} << 17;  // in half of a core's L2
+constexpr size_t kHeldBytes = size_t{1} << 19;     // in that of two of them
 constexpr int64_t kPairOfRows = 2;  // which tiles of fewer rows than others have as a multiple
 
 // Splits C of each product in the batch into tiles of whole rows or columns. Where it is rounded or
@@ -82,7 +83,8 @@ class CubeKernel final : public Kernel {
     if (splits_k() && phase-- == 0) return multiply_panels(args, block, scratch);
     if (phase == 1) return pack_last(args, block);
     uint32_t status = 0;
-    if (rows_) locate_rows(args, reinterpret_cast<size_t*>(scratch + scratch_ - starts_));
+    if (rows_ && !splits_k())
+      locate_rows(args, reinterpret_cast<size_t*>(scratch + scratch_ - starts_));
     const int64_t all = tiles_ * count_;
     for (int64_t i = all * block / blocks_; i < all * (block + 1) / blocks_; ++i) {
       status |= splits_k() ? add_panels(args, tile(i), scratch)
@@ -113,14 +115,19 @@ class CubeKernel final : public Kernel {
   void split_k(const AnchoredNode& fused) {
     const CubeProblem& p = plan_.problem;
     const bool one_tile = tiles_ == 1;
-    if (p.packed_b || (by_columns_ && !one_tile) || count_ != 1 || rows_) return;
+    if ((by_columns_ && !one_tile) || count_ != 1) return;
+    const bool halves = cube_halves_k(plan_);
+    if (!halves && (p.packed_b || rows_)) return;
+    // What a thread keeps of the left operand is of use to a product of its transpose.
+    if (halves && p.m * p.k * size_of(p.a) > kHeldBytes) return;
     const size_t panels = cube_panels(plan_);
     const auto worth = static_cast<int64_t>(p.m * p.n * p.k) / kWorkOfABlock;
     if (one_tile && std::min<int64_t>(worth, compute_threads()) < 2) return;
     const bool over_windows = p.a_windows && p.transpose_a;
     const Shape& left = fused.stored(matrices_.a.input).shape();
     const size_t images = over_windows ? static_cast<size_t>(left.num_elements()) : 0;
-    if (panels == 1 || 2 * panels * p.m * p.n > p.k * p.n + images) return;
+    if (panels == 1) return;
+    if (!halves && 2 * panels * p.m * p.n > p.k * p.n + images) return;
     panels_ = panels;
     if (one_tile) {  // which is of whole rows, too
       by_columns_ = false;
@@ -148,6 +155,7 @@ class CubeKernel final : public Kernel {
 
   // The block's share of all panels' tiles, those of a panel that are neighbours together.
   void multiply_panels(void* const* args, int block, char* scratch) const {
+    if (rows_) locate_rows(args, reinterpret_cast<size_t*>(scratch + scratch_ - starts_));
     const int64_t all = static_cast<int64_t>(panels_) * tiles_;
     const int64_t end = all * (block + 1) / blocks_;
     for (int64_t i = all * block / blocks_; i < end;) {
