@@ -22,6 +22,9 @@ Blocks blocks_of(NodeContext& c, const Shape& shape) {
   Blocks blocks;
   blocks.sizes = c.integers(1, "the sizes of the blocks");
   const Ints edges = c.integers(2, "what is put around or taken off");
+  const Shape pairs = c.known(2)->shape();
+  if (pairs.rank() != 2 || pairs[1] != 2)
+    c.refuse("what it puts around or takes off is " + to_string(pairs) + ", where it takes [n, 2]");
   if (edges.size() != 2 * blocks.sizes.size() || shape.rank() < blocks.sizes.size() + 1)
     c.refuse("its operands do not fit");
   constexpr int64_t kMost = 1 << 16;

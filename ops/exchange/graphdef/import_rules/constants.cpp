@@ -20,10 +20,12 @@ Values constant(NodeContext& c) {
   return {c.result(*value)};
 }
 
-// TensorFlow takes a list of one number as well.
+// TensorFlow takes a list of one number as well, also for a shape of no axes.
 Values fill(NodeContext& c) {
-  if (c.in(1).shape({}).rank() != 0) c.require_shape(c.in(1), {1}, "its value is");
-  return {broadcast_to(c.in(1), Shape(c.integers(0, "the shape")), {})};
+  Value value = c.in(1);
+  if (value.shape({}).rank() != 0) c.require_shape(value, {1}, "its value is");
+  if (value.shape({}) == Shape{1}) value = reshape(value, Shape{}, {});
+  return {broadcast_to(value, Shape(c.integers(0, "the shape")), {})};
 }
 
 Values zeros_like(NodeContext& c) { return {keel::zeros_like(c.in(0), {})}; }

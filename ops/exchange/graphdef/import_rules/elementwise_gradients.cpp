@@ -74,13 +74,14 @@ Values of_one_shape(NodeContext& c) {
 
 Values bias_gradient(NodeContext& c) {
   const Value dy = c.in(0);
+  c.require_rank(dy, 2, Shape::kMaxRank, "its slope is");
   const size_t rank = dy.shape({}).rank();
   const bool second = c.choice("data_format", {"NHWC", "NCHW"}) == "NCHW" && rank > 2;
   const size_t channel = second ? 1 : rank - 1;
   std::vector<int64_t> axes;
   for (size_t axis = 0; axis < rank; ++axis)
     if (axis != channel) axes.push_back(static_cast<int64_t>(axis));
-  return {axes.empty() ? dy : sum(dy, axes, false, {})};
+  return {sum(dy, axes, false, {})};
 }
 
 }  // namespace

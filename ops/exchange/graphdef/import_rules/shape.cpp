@@ -149,6 +149,17 @@ Values concat_offsets(NodeContext& c) {
   return offsets;
 }
 
+// The dimensions of a row of a piece: what is left of those of its data behind those of its
+// indices, of which each one names a row. Dimensions of the data that are not known fit.
+Ints row_of_piece(NodeContext& c, const Shape& places, const Shape& data) {
+  bool fits = data.rank() >= places.rank();
+  for (size_t i = 0; fits && i < places.rank(); ++i) fits = data[i] < 0 || data[i] == places[i];
+  if (!fits)
+    c.refuse("its data are " + to_string(data) + ", where it takes " + to_string(places) +
+             " and the dimensions of a row, as its indices are " + to_string(places));
+  return Ints(data.begin() + static_cast<std::ptrdiff_t>(places.rank()), data.end());
+}
+
 // Numbers put together from pieces that say where each of theirs goes; of rows where the pieces
 // have rows. Later pieces win.
 Values stitch(NodeContext& c) {
@@ -161,7 +172,8 @@ Values stitch(NodeContext& c) {
     const Tensor data = c.constant(pieces + piece, "the data");
     dtype = data.dtype();
     const Ints values = c.integers(pieces + piece, "the data");
-    if (values.size() != places.size()) c.refuse("it stitches rows");
+    if (!row_of_piece(c, c.known(piece)->shape(), data.shape()).empty())
+      c.refuse("it stitches rows");
     for (size_t i = 0; i < places.size(); ++i) {
       if (places[i] < 0 || places[i] >= int64_t{1} << 16) c.refuse("its indices are out of range");
       const auto place = static_cast<size_t>(places[i]);
@@ -184,13 +196,11 @@ Values stitch_rows(NodeContext& c) {
   int64_t first = 0;
   for (size_t piece = 0; piece < pieces; ++piece) {
     const Ints places = c.integers(piece, "the indices");
-    const size_t rank = c.known(piece)->shape().rank();
     const Value data = c.in(pieces + piece);
     const Shape shape = c.known_shape(data, "its data");
     const auto count = static_cast<int64_t>(places.size());
-    if (shape.rank() < rank) c.refuse("its indices and data do not fit");
-    Ints dims{count};
-    dims.insert(dims.end(), shape.begin() + static_cast<std::ptrdiff_t>(rank), shape.end());
+    Ints dims = row_of_piece(c, c.known(piece)->shape(), shape);
+    dims.insert(dims.begin(), count);
     rows.push_back(reshape(data, Shape(dims), {}));
     for (int64_t i = 0; i < count; ++i) {
       const int64_t place = places[static_cast<size_t>(i)];

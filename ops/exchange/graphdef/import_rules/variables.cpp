@@ -76,26 +76,34 @@ Values assign_sub(NodeContext& c) { return assigned(c, {sub(c.in(0), elementwise
 
 // ---- rows of a variable
 
-Values scatter_add_rows(NodeContext& c) {
-  return assigned(c, {scatter_add(c.in(0), c.in(1), c.in(2), {})});
-}
-Values scatter_sub_rows(NodeContext& c) {
-  return assigned(c, {scatter_add(c.in(0), c.in(1), neg(c.in(2), {}), {})});
-}
-
-// Rows put into a variable in place of its own; the last one where several go to one place. A
-// scalar stands for all of them.
-Values scatter_update_rows(NodeContext& c) {
-  const Value state = c.in(0), places = c.in(1);
-  Value rows = c.in(2);
-  const Shape shape = c.known_shape(state, "its variable");
-  const Shape indices = c.known_shape(places, "its indices");
+// What a node puts into rows of its variable or adds to them: a row for each index. A scalar stands
+// for all of their elements.
+Value updates_of_rows(NodeContext& c) {
+  const Value state = c.in(0), places = c.in(1), rows = c.in(2);
+  const bool alone = rows.shape({}).rank() == 0;
+  const Shape shape = alone ? c.known_shape(state, "its variable") : state.shape({});
+  const Shape indices = alone ? c.known_shape(places, "its indices") : places.shape({});
   if (shape.rank() == 0) c.refuse("its variable has no rows");
-  const int64_t size = shape[0] == 0 ? 0 : shape.num_elements() / shape[0];
   std::vector<int64_t> wanted(indices.begin(), indices.end());
   wanted.insert(wanted.end(), shape.begin() + 1, shape.end());
-  if (rows.shape({}).rank() == 0) rows = broadcast_to(rows, Shape(wanted), {});
+  if (alone) return broadcast_to(rows, Shape(wanted), {});
   c.require_shape(rows, Shape(wanted), "its updates are");
+  return rows;
+}
+
+Values scatter_add_rows(NodeContext& c) {
+  return assigned(c, {scatter_add(c.in(0), c.in(1), updates_of_rows(c), {})});
+}
+Values scatter_sub_rows(NodeContext& c) {
+  return assigned(c, {scatter_add(c.in(0), c.in(1), neg(updates_of_rows(c), {}), {})});
+}
+
+// Rows put into a variable in place of its own; the last one where several go to one place.
+Values scatter_update_rows(NodeContext& c) {
+  const Value state = c.in(0), places = c.in(1), rows = updates_of_rows(c);
+  const Shape shape = c.known_shape(state, "its variable");
+  const Shape indices = c.known_shape(places, "its indices");
+  const int64_t size = shape[0] == 0 ? 0 : shape.num_elements() / shape[0];
   const Value made =
       onnx::scatter_rows(c, reshape(state, Shape{shape[0], size}, {}),
                          reshape(cast(places, i64, {}), Shape{indices.num_elements()}, {}),
