@@ -13,7 +13,7 @@ case "${1:-}" in
   "") ;;
   --all)
     export KEEL_TEST_SCALE=long
-    presets=(release clang asan-ubsan tsan suite)
+    presets=(release clang asan-ubsan tsan dev suite)
     ;;
   *)
     echo "usage: tests/run.sh [--all]" >&2

@@ -14,7 +14,9 @@
 
 TEST_SUITE_BEGIN("graph");
 
+namespace {
 using namespace keel;
+}  // namespace
 
 TEST_CASE("a loop of known turns does not run its condition") {
   for (const int64_t turns : {0, 2}) {

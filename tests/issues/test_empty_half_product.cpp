@@ -4,7 +4,9 @@
 
 #include "keel/keel.h"
 
+namespace {
 using namespace keel;
+}  // namespace
 
 TEST_SUITE_BEGIN("issues");
 

@@ -8,7 +8,9 @@
 #include "keel/graph/ir/text.h"
 #include "keel/keel.h"
 
+namespace {
 using namespace keel;
+}  // namespace
 
 TEST_CASE("a fused body may hold the same sum twice") {
   auto body = std::make_shared<Graph>();

@@ -10,7 +10,9 @@
 
 #include "support/strict_npu.h"
 
+namespace {
 using namespace keel;
+}  // namespace
 
 TEST_SUITE_BEGIN("issues");
 

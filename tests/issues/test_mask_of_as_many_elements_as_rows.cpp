@@ -9,7 +9,9 @@
 #include "keel/backends/registry.h"
 #include "keel/keel.h"
 
+namespace {
 using namespace keel;
+}  // namespace
 
 TEST_SUITE_BEGIN("issues");
 

@@ -6,9 +6,8 @@
 
 #include "keel/keel.h"
 
-using namespace keel;
-
 namespace {
+using namespace keel;
 
 Value rows_and_table(const Value& table, const Value& rows, const Value& w) {
   return matmul(cast(gather(table, rows), f32) + cast(table, f32), w);

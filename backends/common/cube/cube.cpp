@@ -62,9 +62,8 @@ size_t column_bytes(const CubePlan& plan) {
   return round_up(plan.problem.k, plan.kernels->column_multiple) * plan.kernels->packed_size;
 }
 
-// Products that sum over k in lanes do so by halves from this k on: threads that share one by
-// halves of k read other columns of A than each other, and so do those of a product of A's
-// transpose.
+// Products whose A is stored [m, k] sum k by halves from here on: two threads that take a half each
+// then read other columns of A, as the tiles of a product of A's transpose do.
 constexpr size_t kShortestHalvedK = 640;
 constexpr size_t kHalfStep = 32;
 
@@ -114,7 +113,7 @@ void run_transpose(TallSkinnyKernel kernel, const CubePlan& plan, const CubeArgs
   kernel(call);
 }
 
-// Adds `count` rows of `columns` sums, one behind the other, to those at `to`.
+// Adds `rows` rows of `columns` sums, one behind the other, to those at `to`.
 void add_sums(const CubePlan& plan, const float* sums, size_t rows, size_t columns, float* to,
               size_t stride) {
   TileCall sum;
@@ -128,16 +127,21 @@ void add_sums(const CubePlan& plan, const float* sums, size_t rows, size_t colum
   plan.kernels->finish(sum);
 }
 
-// Rows and columns of C whose sums of parts are added up while the first cache has them.
+// Rows and columns of C whose sums of parts or halves are added up while the first cache has them.
 constexpr size_t kRowsOfParts = 128, kColumnsOfParts = 512;
 
-// The products of k from `begin` to `end`, which is a half.
+// The products of k from `begin` to `end`, which is a half, with columns packed from `begin` on.
 void run_half(TallSkinnyKernel kernel, const CubePlan& plan, TallSkinnyCall call, size_t begin,
-              size_t end) {
+              size_t end, const float* columns) {
   call.problem.k = end - begin;
   call.args.a = static_cast<const char*>(call.args.a) + begin * size_of(plan.problem.a);
-  call.columns += begin * plan.kernels->packed_size / sizeof(float);
+  call.columns = columns;
   kernel(call);
+}
+
+// Floats from the beginning of a packed column to its second half.
+size_t packed_half(const CubePlan& plan) {
+  return first_half(plan) * plan.kernels->packed_size / sizeof(float);
 }
 
 // Some rows at a time, the sums of whose second half wait in the scratch.
@@ -149,13 +153,13 @@ void run_halves(TallSkinnyKernel kernel, const CubePlan& plan, const TallSkinnyC
   for (size_t i = all.range.m0; i < all.range.m1; i += kRowsOfParts) {
     call.range.m0 = i;
     call.range.m1 = std::min(all.range.m1, i + kRowsOfParts);
-    run_half(kernel, plan, call, 0, half);
+    run_half(kernel, plan, call, 0, half, all.columns);
     TallSkinnyCall second = call;
     second.args.c = waiting;
     second.args.c_stride = columns;
     second.args.c_row = i;
     second.args.c_column = all.range.n0;
-    run_half(kernel, plan, second, half, plan.problem.k);
+    run_half(kernel, plan, second, half, plan.problem.k, all.columns + packed_half(plan));
     float* const to = call.args.c + (i - call.args.c_row) * call.args.c_stride + call.range.n0 -
                       call.args.c_column;
     add_sums(plan, waiting, call.range.m1 - i, columns, to, call.args.c_stride);
@@ -169,6 +173,8 @@ void run_tall_skinny(TallSkinnyKernel kernel, const CubePlan& plan, const CubeAr
   if (computes_transpose(plan))
     return run_transpose(kernel, plan, args, range, static_cast<float*>(scratch));
   TallSkinnyCall call{args, plan.problem, range, plan.k_panel, static_cast<float*>(scratch)};
+  const size_t begin = panel && *panel != 0 ? first_half(plan) : 0;
+  const size_t end = panel && *panel == 0 ? first_half(plan) : plan.problem.k;
   if (packs_columns(plan)) {
     call.column_stride = column_bytes(plan) / sizeof(float);
     if (plan.problem.packed_b) {
@@ -177,7 +183,8 @@ void run_tall_skinny(TallSkinnyKernel kernel, const CubePlan& plan, const CubeAr
       PackCall right = right_operand(plan, args.b, args.b_stride);
       right.first = range.n0;
       right.count = range.n1 - range.n0;
-      right.length = plan.problem.k;
+      right.k0 = begin;
+      right.length = end - begin;
       pack_columns(plan, right, call.scratch);
       call.columns = call.scratch;
       call.scratch += right.count * call.column_stride + kPackSlack;
@@ -185,8 +192,8 @@ void run_tall_skinny(TallSkinnyKernel kernel, const CubePlan& plan, const CubeAr
   }
   if (!is_halved(plan)) return kernel(call);
   if (!panel) return run_halves(kernel, plan, call);
-  const size_t half = first_half(plan);
-  run_half(kernel, plan, call, *panel == 0 ? 0 : half, *panel == 0 ? half : plan.problem.k);
+  const bool ahead = plan.problem.packed_b && begin != 0;
+  run_half(kernel, plan, call, begin, end, call.columns + (ahead ? packed_half(plan) : 0));
 }
 
 // The plan of one part of k.

@@ -28,7 +28,7 @@ namespace {
 
 constexpr int64_t kMostCubeBlocks = 64;
 constexpr int64_t kHeldFloats = int64_t{1} << 17;  // in half of a core's L2
-constexpr size_t kHeldBytes = size_t{1} << 19;     // in that of two of them
+constexpr size_t kHeldBytes = kHeldFloats * sizeof(float);
 constexpr int64_t kPairOfRows = 2;  // which tiles of fewer rows than others have as a multiple
 
 // Splits C of each product in the batch into tiles of whole rows or columns. Where it is rounded or

@@ -17,7 +17,7 @@ namespace keel {
 namespace {
 
 // Multiply-adds that keep a host thread busy for some microseconds.
-constexpr int64_t kWorkOfABlock = int64_t{1} << 18;
+constexpr int64_t kAttendedWorkOfABlock = int64_t{1} << 18;
 constexpr int64_t kAddedElementsWorthABlock = 16384;
 constexpr auto kQueries = static_cast<int64_t>(vector::kAttentionQueries);
 // Keys are shared out where there are fewer heads than this, in parts of at least so many keys.
@@ -87,7 +87,7 @@ class AttentionKernel final : public RangeKernel {
   static RangeUnits units_of(const AttentionGeometry& g, int most_blocks) {
     const auto heads = static_cast<int64_t>(g.heads.size());
     const int64_t work = checked_mul(heads, checked_mul(g.pairs(), g.features + g.outputs));
-    int64_t blocks = blocks_worth(work, kWorkOfABlock, most_blocks);
+    int64_t blocks = blocks_worth(work, kAttendedWorkOfABlock, most_blocks);
     int64_t whole = std::min(blocks, heads);
     while (whole > 1 && heads % whole != 0) --whole;
     if (2 * whole >= blocks) blocks = whole;
@@ -121,7 +121,7 @@ class AttentionGradientKernel final : public Kernel {
     const int64_t work =
         checked_mul(heads, checked_mul(g_.pairs(), 3 * g_.features + 2 * g_.outputs));
     blocks_ = static_cast<int>(std::clamp<int64_t>(
-        std::min(units, blocks_worth(work, kWorkOfABlock, most_blocks)), 1, most_blocks));
+        std::min(units, blocks_worth(work, kAttendedWorkOfABlock, most_blocks)), 1, most_blocks));
     elements_ = checked_mul(g_.queries, g_.features);
     merges_ = static_cast<int>(std::clamp<int64_t>(
         blocks_worth(heads * elements_, kAddedElementsWorthABlock, most_blocks), 1, most_blocks));

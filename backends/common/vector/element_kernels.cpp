@@ -19,7 +19,7 @@ namespace {
 constexpr int kMostElementBlocks = 32;
 // Elements times passes that keep a host thread busy for ten microseconds. What is fused to a
 // reduction counts each instruction as one pass (supports_reduce).
-constexpr int64_t kWorkOfABlock = 131072;
+constexpr int64_t kElementWorkOfABlock = 131072;
 
 ReduceInstructions instructions_of(const AnchoredNode& anchored) {
   const Node& reduction = anchored.anchor();
@@ -68,7 +68,7 @@ KernelPlan plan_elements(const AnchoredNode& anchored, bool saturate_f16) {
   const int64_t work = program.elements() * passes_of_an_element(anchored, program);
   KernelPlan plan;
   plan.block_dim =
-      static_cast<int>(std::clamp<int64_t>(work / kWorkOfABlock, 1, kMostElementBlocks));
+      static_cast<int>(std::clamp<int64_t>(work / kElementWorkOfABlock, 1, kMostElementBlocks));
   plan.in_place = program.in_place();
   plan.kind = TaskKind::kAiVectorCore;
   plan.float_status = saturate_f16 && computes_f16(node);
@@ -82,7 +82,7 @@ Support supports_reduction(const AnchoredNode& anchored) {
   if (!instructions_of(anchored).complete()) {
     return {false, std::string("no reduction of ") + name_of(anchored.anchor().input(0).dtype())};
   }
-  return supports_reduce(anchored, look_up, kWorkOfABlock, kMostElementBlocks);
+  return supports_reduce(anchored, look_up, kElementWorkOfABlock, kMostElementBlocks);
 }
 
 KernelPlan plan_reduction(const AnchoredNode& anchored, bool saturate_f16) {

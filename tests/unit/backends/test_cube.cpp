@@ -50,12 +50,13 @@ TEST_CASE("cube: parts of k agree with plain loops and do not depend on rectangl
                                 {64, 96, 32},
                                 {29, 300, 5},
                                 {130, 40, 33},
-                                {20, 18, 700}}) {
+                                {20, 18, 700},
+                                {140, 10, 700}}) {
         for (const DType dtype : {f32, f16, bf16}) {
           Product p({shape[0], shape[1], shape[2] * parts});
           p.problem.parts = parts;
           p.problem.a = p.problem.b = dtype;
-          p.problem.transpose_a = true;
+          p.problem.transpose_a = shape[1] > 16;
           p.padding = parts == 3 ? 0 : 3;
           CAPTURE(parts);
           check_product(p);
@@ -154,8 +155,8 @@ TEST_CASE("cube: operands are rounded to bf16 as they are loaded") {
 
 TEST_CASE("cube: in pieces it gives each sum once and the bits of the whole") {
   constexpr std::array<size_t, 3> kPieceShapes[] = {
-      {1, 1, 1},     {100, 10, 50},   {10, 100, 50}, {200, 70, 40},  {37, 53, 0},
-      {70, 1100, 9}, {130, 40, 1100}, {3, 2050, 20}, {150, 33, 1025}};
+      {1, 1, 1},     {100, 10, 50},   {10, 100, 50}, {200, 70, 40},   {37, 53, 0},
+      {70, 1100, 9}, {130, 40, 1100}, {3, 2050, 20}, {150, 33, 1025}, {200, 10, 700}};
   on_every_isa([&] {
     for (const auto& shape : kPieceShapes) {
       for (const DType dtype : {f32, bf16}) {

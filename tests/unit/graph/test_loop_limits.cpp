@@ -83,6 +83,17 @@ TEST_CASE("a bound on the turns that no memory could keep is named") {
         Shapes{{kTurns >> 10, 1}, {1 << 10, 1}});
 }
 
+TEST_CASE("a budget that no segments of a very long loop fit into is refused soon") {
+  // All lengths of segments, one after the other, would be 2^30 trials.
+  constexpr int64_t kTurns = int64_t{1} << 58;
+  const std::string text =
+      error_of([] { stacks_kept({.max_trips = kTurns, .memory_budget_bytes = int64_t{1} << 30}); });
+  CAPTURE(text);
+  CHECK(contains(text, "memory_budget_bytes: expected at least 85899"));
+  CHECK(stacks_kept({.max_trips = kTurns, .memory_budget_bytes = int64_t{1} << 40})[1][0] >=
+        kTurns >> 37);
+}
+
 TEST_CASE("options of while_loop that make no sense are refused") {
   const auto refused = [](WhileOptions options) { return error_of([&] { stacks_kept(options); }); };
   CHECK(contains(refused({.trip_count = -1}), "trip_count: expected at least 0"));
