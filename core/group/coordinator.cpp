@@ -263,7 +263,7 @@ class Coordinator::Table {
   // A rank waits in vain for others, none of which is known to be gone.
   void inquire(int rank, const JsonView& stuck) {
     if (inquiry_ || ended_) return;
-    inquiry_.emplace();
+    inquiry_ = Inquiry();
     inquiry_->deadline = steady_clock::now() + options_.answer_patience;
     inquiry_->connecting = stuck["connecting"].boolean();
     inquiry_->what = "rank " + std::to_string(rank) + " waits " + stuck["at"].text() + ": " +

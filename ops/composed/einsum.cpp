@@ -9,6 +9,7 @@
 
 #include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
+#include "keel/graph/ir/graph.h"
 #include "keel/graph/ir/operand.h"
 #include "keel/ops/axes.h"
 #include "keel/ops/elementwise.h"
