@@ -212,8 +212,8 @@ class LoopGradient {
     const bool free = attributes_.recompute_every < 0;
     // Longer segments than this take more than the shorter ones already tried.
     const int64_t row = std::max<int64_t>(1, row_bytes(needed_));
-    // Of the longest, one of some that differ by a 65,536th is tried: else the bound of a loop of
-    // 2^60 iterations would be searched for minutes.
+    // Beyond 65,536, lengths are tried in steps of a 65,536th of themselves: to try each one would
+    // take minutes for a loop of 2^58 iterations.
     for (int64_t k = 2; free && k <= trips_.most && k <= least / row; k += 1 + (k >> 16)) {
       const int64_t bytes = kept_bytes(k);
       if (bytes < least) {

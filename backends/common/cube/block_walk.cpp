@@ -100,15 +100,8 @@ class BlockWalk {
     args_.c_column = j;
     add_parts(j, cols, middle, end, waiting + rows * cols);
     args_ = to;
-    TileCall sum;
-    sum.tile = waiting;
-    sum.tile_stride = cols;
-    sum.rows = rows;
-    sum.cols = cols;
-    sum.first = false;
-    sum.c = to.c + (range_.m0 - to.c_row) * to.c_stride + j - to.c_column;
-    sum.c_stride = to.c_stride;
-    kernels_.finish(sum);
+    add_sums(kernels_, waiting, rows, cols,
+             to.c + (range_.m0 - to.c_row) * to.c_stride + j - to.c_column, to.c_stride);
   }
 
   // All parts of k are packed, and added up tile by tile. Parts whose length is a multiple of

@@ -24,6 +24,20 @@ void walk_block(const CubePlan& plan, const CubeArgs& args, const CubeRange& ran
 void walk_panel(const CubePlan& plan, const CubeArgs& args, const CubeRange& range, size_t panel,
                 void* scratch);
 
+// Adds rows of sums, one behind the other, to those at `to`, whose rows lie `stride` floats apart.
+inline void add_sums(const CubeKernels& kernels, const float* sums, size_t rows, size_t columns,
+                     float* to, size_t stride) {
+  TileCall sum;
+  sum.tile = sums;
+  sum.tile_stride = columns;
+  sum.rows = rows;
+  sum.cols = columns;
+  sum.first = false;
+  sum.c = to;
+  sum.c_stride = stride;
+  kernels.finish(sum);
+}
+
 }  // namespace keel
 
 #endif  // KEEL_BACKENDS_COMMON_CUBE_BLOCK_WALK_H

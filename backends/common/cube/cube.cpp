@@ -113,20 +113,6 @@ void run_transpose(TallSkinnyKernel kernel, const CubePlan& plan, const CubeArgs
   kernel(call);
 }
 
-// Adds `rows` rows of `columns` sums, one behind the other, to those at `to`.
-void add_sums(const CubePlan& plan, const float* sums, size_t rows, size_t columns, float* to,
-              size_t stride) {
-  TileCall sum;
-  sum.tile = sums;
-  sum.tile_stride = columns;
-  sum.rows = rows;
-  sum.cols = columns;
-  sum.first = false;
-  sum.c = to;
-  sum.c_stride = stride;
-  plan.kernels->finish(sum);
-}
-
 // Rows and columns of C whose sums of parts or halves are added up while the first cache has them.
 constexpr size_t kRowsOfParts = 128, kColumnsOfParts = 512;
 
@@ -162,7 +148,7 @@ void run_halves(TallSkinnyKernel kernel, const CubePlan& plan, const TallSkinnyC
     run_half(kernel, plan, second, half, plan.problem.k, all.columns + packed_half(plan));
     float* const to = call.args.c + (i - call.args.c_row) * call.args.c_stride + call.range.n0 -
                       call.args.c_column;
-    add_sums(plan, waiting, call.range.m1 - i, columns, to, call.args.c_stride);
+    add_sums(*plan.kernels, waiting, call.range.m1 - i, columns, to, call.args.c_stride);
   }
 }
 
@@ -247,7 +233,7 @@ class TallSkinnyParts {
     later.c_column = range.n0;
     add(range, begin, middle, to, waiting);
     add(range, middle, end, later, waiting + size_of_piece(part_.problem));
-    add_sums(part_, waiting, range.m1 - range.m0, later.c_stride,
+    add_sums(*part_.kernels, waiting, range.m1 - range.m0, later.c_stride,
              to.c + (range.m0 - to.c_row) * to.c_stride + range.n0 - to.c_column, to.c_stride);
   }
 
