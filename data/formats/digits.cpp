@@ -2,26 +2,21 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <string>
 #include <vector>
 
 #include "keel/core/base/parallel_for.h"
 #include "keel/core/base/random.h"
+#include "keel/data/formats/digit_canvas.h"
 
 namespace keel {
 namespace {
 
-constexpr int kDrawnSide = 28;
-constexpr int kDrawnPixels = kDrawnSide * kDrawnSide;
+constexpr int kDrawnSide = DigitCanvas::kSide;
+constexpr int kDrawnPixels = DigitCanvas::kPixels;
 constexpr int kDrawnClasses = 10;
 constexpr int64_t kMaxCount = int64_t{1} << 24;
 constexpr int64_t kChunk = 256;  // images drawn by one parallel chunk
-
-struct Point {
-  float x = 0;
-  float y = 0;
-};
 
 // A quadratic curve in the unit square, y downwards; a straight line where `bend` lies between the
 // ends.
@@ -127,36 +122,7 @@ class Placement {
   float xx_ = 0, xy_ = 0, yx_ = 0, yy_ = 0, x_ = 0, y_ = 0;
 };
 
-using Canvas = std::array<float, kDrawnPixels>;  // ink in [0, 1]
-
-int clamped(float pixel) { return std::clamp(static_cast<int>(pixel), 0, kDrawnSide - 1); }
-
-// Ink within `radius` of the segment a-b, with an edge one pixel soft.
-void draw_segment(Canvas& canvas, Point a, Point b, float radius) {
-  const float reach = radius + 0.5f;
-  const float dx = b.x - a.x;
-  const float dy = b.y - a.y;
-  const float length2 = std::max(dx * dx + dy * dy, 1e-6f);
-  const int left = clamped(std::min(a.x, b.x) - reach);
-  const int right = clamped(std::max(a.x, b.x) + reach + 1);
-  const int top = clamped(std::min(a.y, b.y) - reach);
-  const int bottom = clamped(std::max(a.y, b.y) + reach + 1);
-  for (int y = top; y <= bottom; ++y) {
-    for (int x = left; x <= right; ++x) {
-      const float px = static_cast<float>(x) - a.x;
-      const float py = static_cast<float>(y) - a.y;
-      const float along = std::clamp((px * dx + py * dy) / length2, 0.0f, 1.0f);
-      const float ex = px - along * dx;
-      const float ey = py - along * dy;
-      const float distance2 = ex * ex + ey * ey;
-      if (distance2 >= reach * reach) continue;
-      float& ink = canvas[static_cast<size_t>(y) * kDrawnSide + static_cast<size_t>(x)];
-      ink = std::max(ink, std::min(1.0f, reach - std::sqrt(distance2)));
-    }
-  }
-}
-
-void draw_stroke(Canvas& canvas, const Stroke& stroke, float radius) {
+void draw_stroke(DigitCanvas& canvas, const Stroke& stroke, float radius) {
   constexpr int kPieces = 6;
   Point last = stroke.from;
   for (int i = 1; i <= kPieces; ++i) {
@@ -166,7 +132,7 @@ void draw_stroke(Canvas& canvas, const Stroke& stroke, float radius) {
     const float c = t * t;
     const Point next{a * stroke.from.x + b * stroke.bend.x + c * stroke.to.x,
                      a * stroke.from.y + b * stroke.bend.y + c * stroke.to.y};
-    draw_segment(canvas, last, next, radius);
+    canvas.add_segment(last, next, radius);
     last = next;
   }
 }
@@ -177,7 +143,7 @@ Point jittered(Point p, Draws& draws) {
 }
 
 // Strokes that meet keep meeting: an end is moved as the start of the stroke that begins there.
-void draw_digit(Canvas& canvas, int digit, Draws& draws) {
+void draw_digit(DigitCanvas& canvas, int digit, Draws& draws) {
   const Placement place(draws);
   const float radius = draws.between(0.55f, 1.75f);
   std::vector<Stroke> strokes = strokes_of(digit);
@@ -199,29 +165,27 @@ void draw_digit(Canvas& canvas, int digit, Draws& draws) {
 }
 
 // A stray mark somewhere in every third image.
-void draw_mark(Canvas& canvas, Draws& draws) {
+void draw_mark(DigitCanvas& canvas, Draws& draws) {
   if (draws.bits() % 3 != 0) return;
   const Point from{draws.between(1, 26), draws.between(1, 26)};
   const Point to{from.x + draws.around_zero(6), from.y + draws.around_zero(6)};
-  draw_segment(canvas, from, to, draws.between(0.4f, 1.0f));
+  canvas.add_segment(from, to, draws.between(0.4f, 1.0f));
 }
 
-void write_pixels(const Canvas& canvas, Draws& draws, uint8_t* out) {
+void write_pixels(const DigitCanvas& canvas, Draws& draws, uint8_t* out) {
   const float strength = draws.between(150, 255);
   const float noise = draws.between(8, 44);
+  std::array<uint8_t, kDrawnPixels> randomness{};
   for (size_t i = 0; i < kDrawnPixels; i += 4) {
     const uint32_t bits = draws.bits();
-    for (size_t j = 0; j < 4; ++j) {
-      const float grain = static_cast<float>((bits >> (8 * j)) & 0xffu) / 255.0f - 0.5f;
-      const float value = canvas[i + j] * strength + grain * noise;
-      out[i + j] = static_cast<uint8_t>(std::clamp(value + 0.5f, 0.0f, 255.0f));
-    }
+    for (size_t j = 0; j < 4; ++j) randomness[i + j] = static_cast<uint8_t>(bits >> (8 * j));
   }
+  canvas.write(randomness, strength, noise, out);
 }
 
 uint8_t draw_item(uint64_t key, uint8_t* pixels) {
   Draws draws(key);
-  Canvas canvas{};
+  DigitCanvas canvas;
   const auto digit = static_cast<int>(draws.bits() % kDrawnClasses);
   draw_digit(canvas, digit, draws);
   draw_mark(canvas, draws);
