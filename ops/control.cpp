@@ -1,7 +1,6 @@
 // The ops that hold sub-graphs, and `gradient`. graph/control and graph/autodiff build them,
 // graph/passes expand, make or lower them; here is what they mean for types. None has a reference:
 // the ops in their bodies have.
-#include <unordered_set>
 
 #include "keel/graph/autodiff/control_gradient.h"
 #include "keel/graph/control/control_flow.h"
@@ -239,11 +238,12 @@ void require_elements(const InferContext& c, const FusedBody& parts, Value leads
                       FusedBody::Part part) {
   const int64_t elements = leads_to.shape().num_elements();
   std::vector<Value> open{leads_to};
-  std::unordered_set<uint32_t> seen;
+  std::vector<bool> seen(parts.part.size(), false);
   while (!open.empty()) {
     const Node& node = open.back().node();
     open.pop_back();
-    if (parts.part[node.id()] != part || !seen.insert(node.id()).second) continue;
+    if (parts.part[node.id()] != part || seen[node.id()]) continue;
+    seen[node.id()] = true;
     // A broadcast repeats what it reads, and a gather takes a part of it.
     if (node.has(kBroadcast | kGather)) continue;
     if (node.has(kElementwise | kView) && node.type().shape.num_elements() != elements) {

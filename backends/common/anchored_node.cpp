@@ -1,6 +1,8 @@
 #include "keel/backends/common/anchored_node.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <memory_resource>
 #include <numeric>
 
 #include "keel/backends/common/uses.h"
@@ -51,6 +53,7 @@ void AnchoredNode::find_anchor() {
       parts_.siblings.empty() && (!parts_.epilogue.empty() || !parts_.row_wise.empty() ||
                                   outputs.size() != 1 || outputs[0] != anchor_->output());
   const size_t operands = anchor_->inputs().size() + parts_.siblings.size();
+  sources_.reserve(operands);
   for (size_t i = 0; i < operands; ++i) sources_.push_back(source_of(operand(i)));
   find_inputs();
 }
@@ -100,9 +103,13 @@ AnchoredNode::Source AnchoredNode::source_of(const Value& operand) const {
     Value value;
     bool gathered;  // whether its rows are taken on the way to the operand
   };
-  std::vector<bool> seen[2] = {std::vector<bool>(body().size()), std::vector<bool>(body().size())};
-  std::vector<Step> open{{operand, false}};
-  Values stored, numbers;
+  // Nodes are looked at by the ten thousand while a graph is compiled, and most bodies are small.
+  alignas(std::max_align_t) std::byte room[1024];
+  std::pmr::monotonic_buffer_resource memory(room, sizeof(room));
+  const std::pmr::vector<bool> none(body().size(), false, &memory);
+  std::pmr::vector<bool> seen[2] = {{none, &memory}, {none, &memory}};
+  std::pmr::vector<Step> open({{operand, false}}, &memory);
+  std::pmr::vector<Value> stored(&memory), numbers(&memory);
   bool known = true, as_stored = false;
   while (!open.empty()) {
     const auto [v, gathered] = open.back();
@@ -130,13 +137,19 @@ AnchoredNode::Source AnchoredNode::source_of(const Value& operand) const {
 
 void AnchoredNode::find_inputs() {
   const Values& inputs = body().inputs();
-  std::vector<bool> before(body().size(), false), behind(body().size(), false);
+  alignas(std::max_align_t) std::byte room[256];
+  std::pmr::monotonic_buffer_resource memory(room, sizeof(room));
+  std::pmr::vector<bool> before(body().size(), false, &memory);
+  std::pmr::vector<bool> behind(body().size(), false, &memory);
   for (const Node& node : body().nodes()) {
     const Part part = parts_.part[node.id()];
-    std::vector<bool>& read = part == Part::kPrologue || part == Part::kAnchor ? before : behind;
+    std::pmr::vector<bool>& read =
+        part == Part::kPrologue || part == Part::kAnchor ? before : behind;
     for (const Value& v : node.inputs()) read[v.node_id()] = true;
   }
   for (const Value& v : body().outputs()) behind[v.node_id()] = true;
+  prologue_inputs_.reserve(inputs.size());
+  epilogue_inputs_.reserve(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (before[inputs[i].node_id()]) prologue_inputs_.push_back(i);
     if (behind[inputs[i].node_id()]) epilogue_inputs_.push_back(i);

@@ -43,11 +43,17 @@ std::string title_of(const TaskInfo& info) {
 
 std::string types_text(const Node& node) {
   std::string text;
-  for (const Value& v : node.data_inputs())
-    text += (text.empty() ? "" : ", ") + to_string(v.type());
-  std::string outputs;
-  for (const Type& t : node.data_types()) outputs += (outputs.empty() ? "" : ", ") + to_string(t);
-  return text + " -> " + outputs;
+  const char* before = "";
+  const auto add = [&](const Type& type) {
+    text += before;
+    text += to_string(type);
+    before = ", ";
+  };
+  for (const Value& v : node.data_inputs()) add(v.type());
+  text += " -> ";
+  before = "";
+  for (const Type& type : node.data_types()) add(type);
+  return text;
 }
 
 std::string describe(const TaskList& list) {

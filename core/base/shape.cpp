@@ -104,10 +104,6 @@ Shape Shape::with_inserted(size_t axis, int64_t dim) const {
   return Shape(dims);
 }
 
-bool Shape::operator==(const Shape& other) const noexcept {
-  return std::equal(begin(), end(), other.begin(), other.end());
-}
-
 std::string to_string(const Shape& shape) {
   std::string text = "[";
   for (size_t i = 0; i < shape.rank(); ++i) {
@@ -119,7 +115,7 @@ std::string to_string(const Shape& shape) {
 
 std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
   const size_t rank = std::max(a.rank(), b.rank());
-  std::vector<int64_t> dims(rank);
+  std::array<int64_t, Shape::kMaxRank> dims{};
   for (size_t i = 0; i < rank; ++i) {
     const size_t from_end = rank - i;
     const int64_t x = from_end <= a.rank() ? a[a.rank() - from_end] : 1;
@@ -139,7 +135,7 @@ std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
       return std::nullopt;
     // NOLINTEND(bugprone-branch-clone)
   }
-  return Shape(dims);
+  return Shape(std::span<const int64_t>(dims.data(), rank));
 }
 
 bool matches(const Shape& expected, const Shape& got) noexcept {

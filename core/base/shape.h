@@ -4,6 +4,7 @@
 #ifndef KEEL_CORE_BASE_SHAPE_H
 #define KEEL_CORE_BASE_SHAPE_H
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -56,7 +57,10 @@ class KEEL_API Shape {
   Shape with_inserted(size_t axis, int64_t dim) const;
   void push_back(int64_t dim, CallSite site = {});
 
-  bool operator==(const Shape& other) const noexcept;
+  // Inline: passes compare shapes by the ten thousand.
+  bool operator==(const Shape& other) const noexcept {
+    return std::equal(begin(), end(), other.begin(), other.end());
+  }
 
  private:
   std::array<int64_t, kMaxRank> dims_{};

@@ -77,6 +77,12 @@ FusedBody::FusedBody(const Graph& body) : part(body.size(), Part::kEpilogue) {
       }
     }
   }
+  const auto count = [&](Part wanted) {
+    return static_cast<size_t>(std::count(part.begin(), part.end(), wanted));
+  };
+  prologue.reserve(count(Part::kPrologue));
+  epilogue.reserve(count(Part::kEpilogue));
+  row_wise.reserve(count(Part::kRowWise));
   for (const Node& node : body.nodes()) {
     if (part[node.id()] == Part::kPrologue) prologue.push_back(&node);
     if (part[node.id()] == Part::kEpilogue) epilogue.push_back(&node);

@@ -139,18 +139,26 @@ const Node& Graph::insert(const OpDef& op, Values inputs, Attributes attributes,
     throw Error({.op = op.name, .message = "attributes of another op were given", .site = site});
   }
   const std::vector<Type> types = inferred(op, inputs, data, attributes, bodies, site);
-  return append(op, inputs, types, std::move(attributes), site, std::move(bodies));
+  return append(op, inputs, keep_types(types, inputs), std::move(attributes), site,
+                std::move(bodies));
 }
 
-const Node& Graph::add_copy(const Node& node, Values inputs) {
-  if (finished() || node.ordered() || !types_hold(node, inputs))
-    return add(node.op(), std::move(inputs), node.attributes(), node.site(), node.bodies());
+const Node& Graph::add_copy(const Node& node, std::span<const Value> inputs) {
+  return add_copy(node, inputs, types_hold(node, inputs));
+}
+
+const Node& Graph::add_copy(const Node& node, std::span<const Value> inputs, bool types_hold) {
+  if (finished() || node.ordered() || !types_hold) {
+    return add(node.op(), Values(inputs.begin(), inputs.end()), node.attributes(), node.site(),
+               node.bodies());
+  }
   const CallSite site = root().site_.known() ? root().site_ : node.site();
   require_unfrozen(node.op_name(), site);
-  return append(node.op(), inputs, node.types(), node.attributes(), site, node.bodies());
+  return append(node.op(), inputs, types_of_copy(node, inputs), node.attributes(), site,
+                node.bodies());
 }
 
-bool Graph::types_hold(const Node& node, const Values& inputs) const {
+bool Graph::types_hold(const Node& node, std::span<const Value> inputs) const {
   const NodeList<Value>& old = node.inputs();
   if (inputs.size() != old.size()) return false;
   for (size_t i = 0; i < old.size(); ++i) {
@@ -189,7 +197,7 @@ std::vector<Type> Graph::inferred(const OpDef& op, Values& inputs, size_t data,
   }
 }
 
-const Node& Graph::append(const OpDef& op, const Values& inputs, std::span<const Type> types,
+const Node& Graph::append(const OpDef& op, std::span<const Value> inputs, NodeList<Type> types,
                           Attributes attributes, CallSite site,
                           std::vector<std::shared_ptr<Graph>> bodies) {
   const int height = height_with(bodies, op, site);
@@ -200,21 +208,20 @@ const Node& Graph::append(const OpDef& op, const Values& inputs, std::span<const
   if (is_state) require_name(attributes.as<StateAttributes>().name, op, site);
   if (is_state) require_new_state(attributes.as<StateAttributes>().name, site);
   const NodeList<Value> own_inputs = keep<Value>(inputs);
-  const NodeList<Type> own_types = keep_types(types, inputs);
 
-  Node& node = nodes_.emplace_back();
+  Node& node = nodes_.add();
   node.graph_ = this;
   node.id_ = static_cast<uint32_t>(nodes_.size() - 1);
   node.op_ = &op;
   node.inputs_ = own_inputs;
   node.attributes_ = std::move(attributes);
-  node.types_ = own_types;
+  node.types_ = types;
   node.bodies_ = std::move(bodies);
   node.site_ = site;
   node.label_ = label();
   height_ = height;
   if (node.ordered() || op.role == OpRole::kToken)
-    token_ = node.output(static_cast<uint32_t>(own_types.size()) - 1);
+    token_ = node.output(static_cast<uint32_t>(types.size()) - 1);
   if (is_input || is_state) {
     (is_input ? inputs_ : states_).push_back(node.output());
     (is_input ? input_names_ : state_names_).insert_or_assign(name_of(node), node.output());
@@ -286,11 +293,22 @@ void Graph::require_new_state(const std::string& name, CallSite site) const {
 }
 
 // Most nodes have the types of one that they read: one list serves both.
-NodeList<Type> Graph::keep_types(std::span<const Type> types, const Values& inputs) {
+NodeList<Type> Graph::keep_types(std::span<const Type> types, std::span<const Value> inputs) {
   for (const Value& v : inputs) {
     if (v.node().types() == types) return v.node().types();
   }
   return keep<Type>(types);
+}
+
+// Does the same for a copy, with a look at the one input alone whose list the node has where it
+// comes from.
+NodeList<Type> Graph::types_of_copy(const Node& node, std::span<const Value> inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (node.inputs()[i].node().types().data() != node.types().data()) continue;
+    const NodeList<Type>& here = inputs[i].node().types();
+    if (here == node.types()) return here;
+  }
+  return keep<Type>(node.types());
 }
 
 void Graph::require_unfrozen(const std::string& op, CallSite site) const {

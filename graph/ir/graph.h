@@ -7,7 +7,6 @@
 #ifndef KEEL_GRAPH_IR_GRAPH_H
 #define KEEL_GRAPH_IR_GRAPH_H
 
-#include <deque>
 #include <memory>
 #include <memory_resource>
 #include <span>
@@ -22,6 +21,7 @@
 #include "keel/core/base/export.h"
 #include "keel/graph/ir/initializer.h"
 #include "keel/graph/ir/node.h"
+#include "keel/graph/ir/node_store.h"
 #include "keel/graph/ir/op_table.h"
 #include "keel/graph/ir/update.h"
 #include "keel/graph/ir/value.h"
@@ -120,7 +120,7 @@ class KEEL_API Graph {
   // Adds a copy of another graph's node, with its attributes, bodies and line. `inputs` pair with
   // its data inputs; where they have the types of these, the copy has the node's types, which
   // inference would say again. Throws what add() throws.
-  const Node& add_copy(const Node& node, Values inputs);
+  const Node& add_copy(const Node& node, std::span<const Value> inputs);
 
   // Returns the token behind the last effect of this graph, which the next one takes. Where there
   // is no effect yet, that is the result of the `token` op, which the first call adds.
@@ -215,7 +215,7 @@ class KEEL_API Graph {
     if (id >= nodes_.size()) refuse_node(id);
     return nodes_[id];
   }
-  const std::pmr::deque<Node>& nodes() const noexcept { return nodes_; }
+  const NodeStore& nodes() const noexcept { return nodes_; }
   const Values& inputs() const noexcept { return inputs_; }
   const Values& states() const noexcept { return states_; }
   const Values& outputs() const noexcept { return outputs_; }
@@ -235,6 +235,7 @@ class KEEL_API Graph {
   void order_inputs(Values order);
 
  private:
+  friend class Rewriter;          // knows without a look whether the types of a copy hold
   friend class Verifier;          // sees what checks need and users do not
   friend struct GraphTestAccess;  // tests of the verifier build broken graphs
   Value reserved_state(const char* name);
@@ -247,11 +248,15 @@ class KEEL_API Graph {
                     CallSite site) const;
   const Node& insert(const OpDef& op, Values inputs, Attributes attributes, CallSite site,
                      std::vector<std::shared_ptr<Graph>> bodies = {});
-  bool types_hold(const Node& node, const Values& inputs) const;
+  bool types_hold(const Node& node, std::span<const Value> inputs) const;
+  // add_copy where the caller says whether `inputs` are values of this graph with the types of the
+  // node's data inputs.
+  const Node& add_copy(const Node& node, std::span<const Value> inputs, bool types_hold);
   std::vector<Type> inferred(const OpDef& op, Values& inputs, size_t data,
                              const Attributes& attributes,
                              const std::vector<std::shared_ptr<Graph>>& bodies, CallSite site);
-  const Node& append(const OpDef& op, const Values& inputs, std::span<const Type> types,
+  // REQUIRES types that this graph keeps.
+  const Node& append(const OpDef& op, std::span<const Value> inputs, NodeList<Type> types,
                      Attributes attributes, CallSite site,
                      std::vector<std::shared_ptr<Graph>> bodies);
   bool owns(const Value& value) const noexcept {
@@ -271,7 +276,8 @@ class KEEL_API Graph {
     std::uninitialized_copy(list.begin(), list.end(), kept);
     return {kept, list.size()};
   }
-  NodeList<Type> keep_types(std::span<const Type> types, const Values& inputs);
+  NodeList<Type> keep_types(std::span<const Type> types, std::span<const Value> inputs);
+  NodeList<Type> types_of_copy(const Node& node, std::span<const Value> inputs);
   void check_arity(const OpDef& op, size_t inputs, size_t bodies, CallSite site) const;
 
   const OpTable* table_;
@@ -286,7 +292,7 @@ class KEEL_API Graph {
   Value iteration_;
   Value token_;                                // behind the last effect
   std::pmr::monotonic_buffer_resource arena_;  // of what follows up to the names
-  std::pmr::deque<Node> nodes_{&arena_};
+  NodeStore nodes_{&arena_};
   Values inputs_;
   Values states_;
   Values outputs_;

@@ -24,6 +24,7 @@ std::vector<Member> members_of(const Node& fused) {
   const std::vector<NodeLabelPtr>& labels = fused.label().members;
   static const NodeLabel kNone;
   std::vector<Member> members;
+  members.reserve(fused.bodies()[0]->size());
   for (const Node& inner : fused.bodies()[0]->nodes()) {
     if (inner.has(kSource | kView)) continue;
     const bool known = inner.id() < labels.size() && labels[inner.id()] != nullptr;
@@ -72,8 +73,10 @@ std::string display_name(const Node& node) {
 
 std::vector<std::string> member_names(const Node& node) {
   if (!is_fused_node(node)) return {full_name(node)};
+  const std::vector<Member> members = members_of(node);
   std::vector<std::string> names;
-  for (const auto& [inner, label] : members_of(node)) {
+  names.reserve(members.size());
+  for (const auto& [inner, label] : members) {
     names.push_back(in_scope(*label, name_inside_scope(*label, *inner)));
   }
   return names;

@@ -8,11 +8,13 @@ namespace keel {
 
 Rewriter::Rewriter(const Graph& from, Graph& to) : from_(from), to_(to), fresh_(from) {}
 
-Value Rewriter::operator()(Value old) const {
-  const Value fresh = fresh_[old];
-  if (!fresh.valid()) throw Error("a pass reads a value that it has not copied");
+const Rewriter::Fresh& Rewriter::fresh(const Value& old) const {
+  const Fresh& fresh = fresh_[old];
+  if (!fresh.value.valid()) throw Error("a pass reads a value that it has not copied");
   return fresh;
 }
+
+Value Rewriter::operator()(Value old) const { return fresh(old).value; }
 
 Values Rewriter::operator()(std::span<const Value> old) const {
   Values fresh;
@@ -26,7 +28,18 @@ const Node& Rewriter::clone(const Node& node) {
     map(node.output(), to_.token());
     return to_.token().node();
   }
-  return mapped_to(node, to_.add_copy(node, (*this)(node.data_inputs())));
+  return mapped_to(node, add_copy(node));
+}
+
+const Node& Rewriter::add_copy(const Node& node) {
+  inputs_.clear();
+  bool types_hold = true;
+  for (const Value& old : node.data_inputs()) {
+    const Fresh& input = fresh(old);
+    inputs_.push_back(input.value);
+    types_hold = types_hold && input.same_type && to_.owns(input.value);
+  }
+  return to_.add_copy(node, inputs_, types_hold);
 }
 
 const Node& Rewriter::clone(const Node& node, std::vector<std::shared_ptr<Graph>> bodies) {
@@ -45,7 +58,7 @@ const Node& Rewriter::clone(const Node& node, Values inputs, Attributes attribut
   // none where its bodies have lost their effects.
   inputs.resize(node.data_inputs().size());
   if (bodies == node.bodies() && attributes == node.attributes())
-    return mapped_to(node, to_.add_copy(node, std::move(inputs)));
+    return mapped_to(node, to_.add_copy(node, inputs));
   return mapped_to(node, to_.add(node.op(), std::move(inputs), std::move(attributes), node.site(),
                                  std::move(bodies)));
 }
@@ -53,7 +66,13 @@ const Node& Rewriter::clone(const Node& node, Values inputs, Attributes attribut
 const Node& Rewriter::mapped_to(const Node& node, const Node& copy) {
   to_.relabel(copy, node.shared_label());
   const size_t results = node.data_types().size();
-  for (size_t i = 0; i < results; ++i) map(node.output(i), copy.output(i));
+  const bool same_types = copy.data_types() == node.data_types();
+  for (size_t i = 0; i < results; ++i) {
+    if (same_types)
+      fresh_[node.output(i)] = {copy.output(i), true};
+    else
+      map(node.output(i), copy.output(i));
+  }
   if (node.ordered()) map(node.output(results), to_.token());
   return copy;
 }

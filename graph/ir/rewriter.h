@@ -16,11 +16,13 @@ class Rewriter {
   // REQUIRES that both outlive the rewriter, and that `from` does not grow meanwhile.
   Rewriter(const Graph& from, Graph& to);
 
-  bool mapped(Value old) const { return fresh_[old].valid(); }
+  bool mapped(Value old) const { return fresh_[old].value.valid(); }
   // Returns the new value for an old one. Throws Error where there is none.
   Value operator()(Value old) const;
   Values operator()(std::span<const Value> old) const;
-  void map(Value old, Value fresh) { fresh_[old] = fresh; }
+  void map(Value old, Value fresh) {
+    fresh_[old] = {fresh, fresh.valid() && fresh.type() == old.type()};
+  }
   // Copies the node with its inputs mapped, and maps its outputs. Bodies are shared. Types are
   // inferred anew where those of the inputs have changed.
   const Node& clone(const Node& node);
@@ -39,12 +41,21 @@ class Rewriter {
   void finish();
 
  private:
+  struct Fresh {
+    Value value;  // invalid: not mapped
+    bool same_type = false;
+  };
+
+  const Fresh& fresh(const Value& old) const;
+  // Adds a copy of the node with its inputs mapped.
+  const Node& add_copy(const Node& node);
   // Gives the copy the node's label, and maps the node's outputs to it.
   const Node& mapped_to(const Node& node, const Node& copy);
 
   const Graph& from_;
   Graph& to_;
-  ValueTable<Value> fresh_;  // invalid: not mapped
+  ValueTable<Fresh> fresh_;
+  Values inputs_;  // of the copy that is being made
 };
 
 // Returns the types of a node's inputs that its bodies' inputs pair with: of those of a cond, what

@@ -209,9 +209,20 @@ class Canceller {
   bool changed_ = false;          // a body
 };
 
+// Returns whether there are any in the graph or in a body. Most graphs of training have none, and
+// need no copy to find out.
+bool has_transpositions(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) {
+    return permutation_of(node) ||
+           std::any_of(node.bodies().begin(), node.bodies().end(),
+                       [](const auto& body) { return has_transpositions(*body); });
+  });
+}
+
 }  // namespace
 
 std::unique_ptr<Graph> cancel_transposes(const Graph& graph, const SupportsFunction& supports) {
+  if (!has_transpositions(graph)) return nullptr;
   auto result = std::make_unique<Graph>(graph.ops());
   return Canceller(graph, *result, supports).run() ? std::move(result) : nullptr;
 }

@@ -73,8 +73,13 @@ bool takes_shape(const Node& view) {
 // Copies a graph, leaving out what has become unnecessary. Values below are those of the copy.
 class Folder {
  public:
-  Folder(const Graph& from, Graph& to)
-      : from_(from), to_(to), rewriter_(from, to), live_(live_nodes(from)), users_(from, live_) {}
+  Folder(const Graph& from, Graph& to, DeadNodes dead)
+      : from_(from),
+        to_(to),
+        dead_(dead),
+        rewriter_(from, to),
+        live_(live_nodes(from)),
+        users_(from, live_) {}
 
   void run() {
     rewriter_.clone_inputs();
@@ -92,7 +97,7 @@ class Folder {
     }
     if (!node.bodies().empty()) {
       std::vector<std::shared_ptr<Graph>> bodies;
-      for (const auto& body : node.bodies()) bodies.push_back(fold(*body));
+      for (const auto& body : node.bodies()) bodies.push_back(fold(*body, dead_));
       rewriter_.clone(node, std::move(bodies));
       return;
     }
@@ -104,8 +109,10 @@ class Folder {
       rewriter_.map(node.output(), same);
       return;
     }
-    drop_broadcasts(node, inputs);
-    rewriter_.clone(node, std::move(inputs), node.attributes(), {});
+    if (drop_broadcasts(node, inputs))
+      rewriter_.clone(node, std::move(inputs), node.attributes(), {});
+    else
+      rewriter_.clone(node);
   }
 
   // ---- constants
@@ -220,15 +227,18 @@ class Folder {
   }
 
   // Element-wise ops broadcast by themselves: their inputs need not be, as long as another one
-  // has the full shape.
-  static void drop_broadcasts(const Node& node, Values& inputs) {
-    if (!node.has(kElementwise)) return;
+  // has the full shape. Returns whether one is not any more.
+  static bool drop_broadcasts(const Node& node, Values& inputs) {
+    if (!node.has(kElementwise)) return false;
+    bool dropped = false;
     for (Value& input : inputs) {
       if (!input.node().has(kBroadcast)) continue;
       const Value broadcast = std::exchange(input, input.node().input(0));
-      if (infers_same(node, inputs)) continue;
-      input = broadcast;
+      const bool same = infers_same(node, inputs);
+      if (!same) input = broadcast;
+      dropped = dropped || same;
     }
+    return dropped;
   }
 
   static bool infers_same(const Node& node, const Values& inputs) {
@@ -244,6 +254,7 @@ class Folder {
 
   const Graph& from_;
   Graph& to_;
+  const DeadNodes dead_;
   Rewriter rewriter_;
   const std::vector<bool> live_;
   const Users users_;
@@ -264,10 +275,10 @@ std::unique_ptr<Graph> without_dead_nodes(std::unique_ptr<Graph> graph) {
 
 }  // namespace
 
-std::unique_ptr<Graph> fold(const Graph& graph) {
+std::unique_ptr<Graph> fold(const Graph& graph, DeadNodes dead) {
   auto folded = std::make_unique<Graph>(graph.ops());
-  Folder(graph, *folded).run();
-  return without_dead_nodes(std::move(folded));
+  Folder(graph, *folded, dead).run();
+  return dead == DeadNodes::kKeep ? std::move(folded) : without_dead_nodes(std::move(folded));
 }
 
 }  // namespace keel

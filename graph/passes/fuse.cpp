@@ -81,7 +81,6 @@ class Fuser {
         to_(to),
         supports_(supports),
         report_(report),
-        fused_(from.ops().at("fused")),
         rewriter_(from, to),
         bodies_(supports),
         clustered_(from, bodies_, report),
@@ -124,7 +123,7 @@ class Fuser {
 
   void emit_fused(const FusedNode& fused) {
     bring_sources(fused.inputs);
-    const Node& node = to_.add(fused_, rewriter_(fused.inputs), {}, fused.site, {fused.body});
+    const Node& node = bodies_.add(to_, fused, rewriter_(fused.inputs));
     to_.relabel(node, fused.label);
     for (uint32_t i = 0; i < fused.outputs.size(); ++i) {
       rewriter_.map(fused.outputs[i], node.output(i));
@@ -204,7 +203,6 @@ class Fuser {
   Graph& to_;
   const SupportsFunction& supports_;
   FuseReport* report_;
-  const OpDef& fused_;
   Rewriter rewriter_;
   SharedBodies bodies_;
   ClusteredUnits clustered_;

@@ -72,10 +72,12 @@ bool AnchorGroups::is_anchor(uint32_t unit) const {
 }
 
 std::vector<uint32_t> AnchorGroups::members(uint32_t group) const {
-  std::vector<uint32_t> units{group};
   const auto it = groups_.find(group);
-  if (it == groups_.end()) return units;
+  if (it == groups_.end()) return {group};
   const Group& g = it->second;
+  std::vector<uint32_t> units;
+  units.reserve(2 + g.siblings.size() + g.views_behind.size() + g.row_wise.size());
+  units.push_back(group);
   for (const Sibling& sibling : g.siblings) units.push_back(sibling.reduction);
   units.insert(units.end(), g.views_behind.begin(), g.views_behind.end());
   if (g.epilogue != kNone) units.push_back(g.epilogue);
@@ -428,12 +430,12 @@ void AnchorGroups::decide_reduction(uint32_t group) {
   if (it == groups_.end()) return;
   Group& g = it->second;
   const bool prologue = g.prologue != kNone, epilogue = g.epilogue != kNone;
-  const Support all = ask(group);
+  const Support& all = ask(group);
   const bool both = !all.supported && prologue && epilogue;
   const bool behind = all.supported ? epilogue : both && ask(group, false, true).supported;
   const bool before =
       all.supported ? prologue : both && !behind && ask(group, true, false).supported;
-  const std::string why = "the backend declines: " + all.reason;
+  const std::string why = all.supported ? "" : "the backend declines: " + all.reason;
   if (prologue && !before) {
     tell(units_.last(g.prologue), anchor(group), why);
     g.prologue = kNone;

@@ -169,6 +169,7 @@ NodeLabelPtr BodyPlan::label() const {
   if (first == nodes_.end()) return nullptr;
   NodeLabel all;
   all.attributes = label_of(*first)->attributes;
+  all.members.reserve(nodes_.size());
   for (const Planned& planned : nodes_) {
     all.members.push_back(label_of(planned));
     if (planned.is_input || planned.from->has(kSource)) continue;

@@ -1,6 +1,7 @@
 #include "keel/graph/passes/fuse_clusters.h"
 
 #include <algorithm>
+#include <memory_resource>
 #include <utility>
 
 #include "keel/graph/ir/placement.h"
@@ -18,9 +19,11 @@ bool is_candidate(const Node& node) {
 
 // A cluster while it grows.
 struct Draft {
-  std::vector<uint32_t> members;
-  Values inputs;       // distinct values from outside, scalar constants left out
-  size_t outputs = 0;  // values that are read outside
+  explicit Draft(std::pmr::memory_resource* memory) : members(memory), inputs(memory) {}
+
+  std::pmr::vector<uint32_t> members;
+  std::pmr::vector<Value> inputs;  // distinct values from outside, scalar constants left out
+  size_t outputs = 0;              // values that are read outside
   uint32_t height = 0;
 };
 
@@ -61,8 +64,8 @@ class ClusterBuilder {
     heights_[id] = top + 1;
     if (!is_candidate(node)) return;
     if (top > 0 && join(node)) return;
-    Draft draft;
-    draft.members = {id};
+    Draft draft(&memory_);
+    draft.members.push_back(id);
     add_inputs(draft.inputs, node);
     draft.outputs = node.types().size();
     draft.height = top + 1;
@@ -85,7 +88,8 @@ class ClusterBuilder {
       }
     }
     if (best == 0) return false;
-    std::vector<uint32_t> targets;
+    std::vector<uint32_t>& targets = targets_;
+    targets.clear();
     bool read_outside = users_.leaves(node);
     for (const uint32_t user : users_.of(node)) {
       if (fits(node, user) && height(user) == best) {
@@ -120,8 +124,8 @@ class ClusterBuilder {
 
   bool merge(const Node& node, const std::vector<uint32_t>& targets, bool read_outside,
              uint32_t height) {
-    Draft merged;
-    merged.members = {node.id()};
+    Draft merged(&memory_);
+    merged.members.push_back(node.id());
     merged.outputs = read_outside ? node.types().size() : 0;
     merged.height = height;
     size_t instructions = 1;
@@ -141,7 +145,7 @@ class ClusterBuilder {
           node, "more than " + std::to_string(limits_.inputs_and_outputs) + " inputs and outputs");
     }
     for (const uint32_t t : targets) {
-      Draft old = std::exchange(drafts_[t], Draft{});
+      const Draft old = std::exchange(drafts_[t], Draft(&memory_));
       merged.members.insert(merged.members.end(), old.members.begin(), old.members.end());
       parents_[t] = targets[0];
     }
@@ -150,11 +154,11 @@ class ClusterBuilder {
     return true;
   }
 
-  static void add_inputs(Values& inputs, const Node& node) {
+  static void add_inputs(std::pmr::vector<Value>& inputs, const Node& node) {
     for (const Value& v : node.inputs()) add_input(inputs, v);
   }
 
-  static void add_input(Values& inputs, const Value& v) {
+  static void add_input(std::pmr::vector<Value>& inputs, const Value& v) {
     if (!is_scalar_constant(v) && std::find(inputs.begin(), inputs.end(), v) == inputs.end()) {
       inputs.push_back(v);
     }
@@ -184,8 +188,10 @@ class ClusterBuilder {
   FuseLimits limits_;
   Clusters clusters_;
   std::vector<uint32_t> heights_;
+  std::pmr::monotonic_buffer_resource memory_;  // of the drafts, which are many and small
   std::vector<Draft> drafts_;
   std::vector<uint32_t> parents_;
+  std::vector<uint32_t> targets_;  // of the node that is visited
 };
 
 }  // namespace

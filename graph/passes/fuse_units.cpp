@@ -57,6 +57,7 @@ FuseUnits::FuseUnits(const Graph& graph, std::vector<std::vector<uint32_t>> node
 
 Values FuseUnits::outputs(uint32_t unit) const {
   Values values;
+  values.reserve(nodes_[unit].size());
   for (const uint32_t id : nodes_[unit]) {
     const Node& node = graph_.node(id);
     for (uint32_t i = 0; i < node.types().size(); ++i) {

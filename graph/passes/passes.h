@@ -1,8 +1,8 @@
 // Passes: each takes a graph and gives a new one, or null where it says so and the graph would be
 // the same again; none changes its argument.
 // graph/runtime/pass_table.h has them in the order in which compile() runs them; fold,
-// drop_unread_variables and cse drop dead nodes. verify() runs after each in builds with
-// KEEL_VERIFY_PASSES.
+// drop_unread_variables and cse drop dead nodes, of which compile() has cse alone do so. verify()
+// runs after each in builds with KEEL_VERIFY_PASSES.
 #ifndef KEEL_GRAPH_PASSES_PASSES_H
 #define KEEL_GRAPH_PASSES_PASSES_H
 
@@ -61,10 +61,14 @@ KEEL_API std::unique_ptr<Graph> decompose(const Graph& graph, const SupportsFunc
 // host has constants. Null where nothing is placed by the policy.
 KEEL_API std::unique_ptr<Graph> insert_transfers(const Graph& graph);
 
+// Says what a pass does with nodes that it leaves without a reader: it copies the graph once more
+// for those to go, or leaves them to cse.
+enum class DeadNodes { kDrop, kKeep };
+
 // Evaluates nodes whose inputs are all constants with the op's reference, up to
 // 1 MiB a result (transpositions 256 MiB), applies identities that change no bit, and drops dead
-// nodes. REQUIRES a specialised graph: stop_gradient is dropped, too.
-KEEL_API std::unique_ptr<Graph> fold(const Graph& graph);
+// nodes, where it is to. REQUIRES a specialised graph: stop_gradient is dropped, too.
+KEEL_API std::unique_ptr<Graph> fold(const Graph& graph, DeadNodes dead = DeadNodes::kDrop);
 
 // Moves transpositions behind element-wise work where others follow that turn them back, and drops
 // both, as between convolutions whose channels come first; and those of products behind the work
@@ -73,7 +77,7 @@ KEEL_API std::unique_ptr<Graph> cancel_transposes(const Graph& graph);
 
 // Drops variables of loops that neither a reader of the loop's results nor its condition nor
 // another variable needs, such as the outputs of an lstm whose last state alone is used. Loops with
-// effects keep all. Drops nodes that were dead before, too. Null where there is nothing to drop.
+// effects keep all. Drops nodes that were dead before, too. Null where there is no loop.
 KEEL_API std::unique_ptr<Graph> drop_unread_variables(const Graph& graph);
 
 // Merges equal pure nodes and drops dead ones.

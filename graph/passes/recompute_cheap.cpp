@@ -214,15 +214,20 @@ class Copier {
 
  private:
   void copy(const Node& node) {
+    const auto recomputes = [&](const Value& v) { return cheap_.recomputes(node, v); };
+    const NodeList<Value> reads = node.data_inputs();
+    if (node.bodies().empty() && std::none_of(reads.begin(), reads.end(), recomputes)) {
+      rewriter_.clone(node);
+      return;
+    }
     std::vector<std::shared_ptr<Graph>> bodies;
     for (const auto& body : node.bodies()) {
       bodies.push_back(std::make_shared<Graph>(body->ops()));
       Copier(*body, *bodies.back(), /*is_body=*/true, supports_).run();
     }
     Values inputs;
-    for (const Value& v : node.data_inputs()) {
-      inputs.push_back(cheap_.recomputes(node, v) ? computed_for(cheap_.place_of(node), v)
-                                                  : rewriter_(v));
+    for (const Value& v : reads) {
+      inputs.push_back(recomputes(v) ? computed_for(cheap_.place_of(node), v) : rewriter_(v));
     }
     rewriter_.clone(node, std::move(inputs), node.attributes(), std::move(bodies));
   }

@@ -1,6 +1,7 @@
 #include "keel/graph/passes/shared_bodies.h"
 
 #include <string>
+#include <utility>
 
 namespace keel {
 
@@ -15,16 +16,19 @@ FusedNode SharedBodies::fuse(const Graph& from, const FusedParts& parts) {
 }
 
 // It asks in a graph of its own, since a node of the pass's graph could not be taken back.
-const Support& SharedBodies::ask(const FusedNode& node) {
-  const auto [it, fresh] = answers_.try_emplace(node.body.get());
-  if (!fresh) return it->second;
-  Graph trial(node.body->ops());
+const SharedBodies::Trial& SharedBodies::trial_of(const FusedNode& node) {
+  const auto [it, fresh] = trials_.try_emplace(node.body.get());
+  Trial& trial = it->second;
+  if (!fresh) return trial;
+  trial.graph = std::make_unique<Graph>(node.body->ops());
   Values stand_ins;
   for (const Value& v : node.inputs) {
-    stand_ins.push_back(
-        trial.input("v" + std::to_string(stand_ins.size()), v.dtype(), v.shape(), node.site));
+    stand_ins.push_back(trial.graph->input("v" + std::to_string(stand_ins.size()), v.dtype(),
+                                           v.shape(), node.site));
   }
-  return it->second = supports_(trial.add("fused", stand_ins, {}, node.site, {node.body}));
+  trial.node = &trial.graph->add("fused", std::move(stand_ins), {}, node.site, {node.body});
+  trial.answer = supports_(*trial.node);
+  return trial;
 }
 
 }  // namespace keel

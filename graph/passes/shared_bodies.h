@@ -22,12 +22,24 @@ class SharedBodies {
   // own members.
   FusedNode fuse(const Graph& from, const FusedParts& parts);
   // Returns what the backend answers to a node that fuse() gave.
-  const Support& ask(const FusedNode& node);
+  const Support& ask(const FusedNode& node) { return trial_of(node).answer; }
+  // Adds a node that fuse() gave to a graph. What inference says of its body was said once.
+  const Node& add(Graph& to, const FusedNode& node, const Values& inputs) {
+    return to.add_copy(*trial_of(node).node, inputs);
+  }
 
  private:
+  // A graph that has nothing but one node with a body.
+  struct Trial {
+    std::unique_ptr<Graph> graph;
+    const Node* node = nullptr;
+    Support answer;
+  };
+  const Trial& trial_of(const FusedNode& node);
+
   const SupportsFunction& supports_;
   std::unordered_multimap<size_t, std::shared_ptr<Graph>> bodies_;
-  std::unordered_map<const Graph*, Support> answers_;
+  std::unordered_map<const Graph*, Trial> trials_;
 };
 
 }  // namespace keel

@@ -114,11 +114,10 @@ void copy_loop(const Node& node, const LoopInputs& inputs, Rewriter& rewriter, G
 
 }  // namespace
 
-// Null where there is nothing to drop: most graphs are large and have no loop, and a copy of all
-// their nodes would be the same again.
+// Most graphs are large and have no loop: a copy of all their nodes would be the same again.
 std::unique_ptr<Graph> drop_unread_variables(const Graph& graph) {
+  if (!has_loop(graph)) return nullptr;
   const std::vector<bool> live = live_nodes(graph);
-  if (std::find(live.begin(), live.end(), false) == live.end() && !has_loop(graph)) return nullptr;
   auto result = std::make_unique<Graph>(graph.ops());
   Rewriter rewriter(graph, *result);
   rewriter.clone_inputs();

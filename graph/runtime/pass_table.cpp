@@ -47,7 +47,7 @@ GraphPtr run_precision(const Graph& graph, PassContext& context) {
   return apply_precision(graph, context.precision, context.supports, &context.precision_report);
 }
 
-GraphPtr run_fold(const Graph& graph, PassContext&) { return fold(graph); }
+GraphPtr run_fold(const Graph& graph, PassContext&) { return fold(graph, DeadNodes::kKeep); }
 GraphPtr run_cancel_transposes(const Graph& graph, PassContext& context) {
   return cancel_transposes(graph, context.supports);
 }
@@ -88,7 +88,7 @@ constexpr Pass kPasses[] = {
      .changes_bits = "",
      .run = run_precision},
     {.name = "fold",
-     .summary = "evaluates constants, applies identities that change no bit, drops dead nodes",
+     .summary = "evaluates constants, applies identities that change no bit",
      .required = "",
      .changes_bits = "results of ops whose operands are all constants and that are not exact, such "
                      "as exp: it rounds them once, by the ops' references",

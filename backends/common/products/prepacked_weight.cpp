@@ -10,6 +10,7 @@
 #include "keel/backends/common/uses.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
+#include "keel/graph/ir/fused_body.h"
 #include "keel/graph/ir/rewriter.h"
 
 namespace keel {
@@ -55,6 +56,14 @@ std::vector<WeightUse> parse(const Layout& layout) {
                .argument = "layout",
                .expected = "copies for the host ISA in use, " + isa,
                .got = "'" + layout + "'"});
+}
+
+// Returns whether the node, or one of its body, is a product; which takes no more than a look.
+bool has_product(const Node& node) {
+  if (!is_fused_node(node)) return node.has(kProduct);
+  const NodeStore& inside = node.bodies()[0]->nodes();
+  return std::any_of(inside.begin(), inside.end(),
+                     [](const Node& inner) { return inner.has(kProduct); });
 }
 
 }  // namespace
@@ -183,7 +192,7 @@ StateLayouts choose_weight_layouts(const Graph& step) {
   for (const auto& [next, states] : becomes) {
     const Type& type = states.front().type();
     const bool matrix = type.dtype == f32 && type.shape.rank() == 2;
-    if (states.size() != 1 || !matrix || next.type() != type) continue;
+    if (states.size() != 1 || !matrix || next.type() != type || !has_product(next.node())) continue;
     const AnchoredNode maker(next.node());
     if (maker.is_product() && maker.has_epilogue() && maker.anchor().type().shape == type.shape) {
       next_of[states.front()] = next;
@@ -192,7 +201,7 @@ StateLayouts choose_weight_layouts(const Graph& step) {
   std::unordered_map<Value, std::vector<WeightUse>, ValueHash> uses;
   const std::vector<bool> live = live_nodes(step);
   for (const Node& node : step.nodes()) {
-    if (!live[node.id()]) continue;
+    if (!live[node.id()] || !has_product(node)) continue;
     const AnchoredNode product(node);
     if (!product.is_product()) continue;
     const Value right = product.stored(1);

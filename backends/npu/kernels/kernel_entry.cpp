@@ -1,6 +1,9 @@
 #include "keel/backends/npu/kernels/kernel_entry.h"
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
 
 #include "keel/backends/npu/kernels/device_passes.h"
 #include "keel/core/base/error.h"
@@ -15,6 +18,38 @@ bool has_op(const KernelEntry& entry, std::string_view op) {
   return std::find(entry.ops.begin(), entry.ops.end(), op) != entry.ops.end();
 }
 
+// The entries that may serve an op, in the order of the families. Each node of a graph is looked up
+// several times while it is compiled.
+class EntriesByOp {
+ public:
+  EntriesByOp() {
+    for (const Family family : kFamilies) {
+      for (const KernelEntry& entry : family()) {
+        for (const auto& op : entry.ops) named_.try_emplace(op);
+      }
+    }
+    for (const Family family : kFamilies) {
+      for (const KernelEntry& entry : family()) add(entry);
+    }
+  }
+
+  const std::vector<const KernelEntry*>& of(std::string_view op) const {
+    const auto it = named_.find(op);
+    return it == named_.end() ? for_any_op_ : it->second;
+  }
+
+ private:
+  void add(const KernelEntry& entry) {
+    if (entry.ops.empty()) for_any_op_.push_back(&entry);
+    for (auto& [op, entries] : named_) {
+      if (entry.ops.empty() || has_op(entry, op)) entries.push_back(&entry);
+    }
+  }
+
+  std::unordered_map<std::string_view, std::vector<const KernelEntry*>> named_;
+  std::vector<const KernelEntry*> for_any_op_;
+};
+
 [[noreturn]] void unpriced(const Node& node) {
   throw Error({.op = node.op_name(),
                .message = "has no price on the NPU",
@@ -26,12 +61,9 @@ bool has_op(const KernelEntry& entry, std::string_view op) {
 }  // namespace
 
 const KernelEntry* find_entry(const AnchoredNode& anchored) {
-  const std::string_view op = anchored.anchor().op_name();
-  for (const Family family : kFamilies) {
-    for (const KernelEntry& entry : family()) {
-      const bool named = entry.ops.empty() || has_op(entry, op);
-      if (named && (entry.matches == nullptr || entry.matches(anchored))) return &entry;
-    }
+  static const EntriesByOp by_op;
+  for (const KernelEntry* entry : by_op.of(anchored.anchor().op_name())) {
+    if (entry->matches == nullptr || entry->matches(anchored)) return entry;
   }
   return nullptr;
 }

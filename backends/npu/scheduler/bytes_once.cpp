@@ -12,9 +12,14 @@ namespace keel::npu {
 
 int64_t bytes_of_distinct_operands(const Node& node) {
   int64_t bytes = 0;
+  // Most nodes have few inputs, and a look at those before is quicker than a table of them.
+  constexpr size_t kFewInputs = 16;
+  const NodeList<Value>& inputs = node.inputs();
   std::unordered_set<Value, ValueHash> seen;
-  for (const Value& v : node.inputs()) {
-    if (seen.insert(v).second) bytes = checked_add(bytes, bytes_of(v.type()));
+  for (auto v = inputs.begin(); v != inputs.end(); ++v) {
+    const bool first = inputs.size() <= kFewInputs ? std::find(inputs.begin(), v, *v) == v
+                                                   : seen.insert(*v).second;
+    if (first) bytes = checked_add(bytes, bytes_of(v->type()));
   }
   if (same_struct(node.attributes().schema(), &attributes_schema<TableAttributes>())) {
     const auto& table = node.as<TableAttributes>();
