@@ -12,8 +12,10 @@
 #include <optional>
 #include <string_view>
 #include <unistd.h>
+#include <utility>
 
 #include <sys/file.h>
+#include <sys/stat.h>
 
 namespace keel {
 namespace {
@@ -50,10 +52,20 @@ bool may_be_dead(pid_t process) {
   return process == ::getpid() || (::kill(process, 0) != 0 && errno == ESRCH);
 }
 
+// Says whether the name is that of the open file, and not of another or of none.
+bool is_name_of(int file, int folder, const char* name) {
+  struct stat open {};
+  struct stat named {};
+  return ::fstat(file, &open) == 0 && ::fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+         open.st_dev == named.st_dev && open.st_ino == named.st_ino;
+}
+
 void remove_if_unlocked(int folder, const char* name) {
   const int file = ::openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (file < 0) return;
-  if (::flock(file, LOCK_EX | LOCK_NB) == 0) ::unlinkat(folder, name, 0);
+  // Whoever held the lock until now may have removed the file, and the name be another one's.
+  if (::flock(file, LOCK_EX | LOCK_NB) == 0 && is_name_of(file, folder, name))
+    ::unlinkat(folder, name, 0);
   ::close(file);
 }
 
@@ -78,6 +90,14 @@ std::string path_for(const std::string& target) {
          std::to_string(counter.fetch_add(1)) + std::string(kSuffix);
 }
 
+// A process that cannot see this one, as in another container, takes a file for abandoned until it
+// is locked: it may hold the lock just now, or have removed the file. False then. Where a file
+// system has no locks, the process in the name has to do.
+bool keep_from_removal(const TemporaryFile& file) {
+  const bool others = ::flock(file.descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  return !others && is_name_of(file.descriptor, AT_FDCWD, file.path.c_str());
+}
+
 }  // namespace
 
 TemporaryFile make_temporary_file(const std::string& target, const std::string& folder) {
@@ -85,12 +105,20 @@ TemporaryFile make_temporary_file(const std::string& target, const std::string& 
   static std::mutex mutex;
   const std::lock_guard<std::mutex> lock(mutex);
   remove_abandoned_files(folder);
-  TemporaryFile file{path_for(target), -1};
-  do {
+  constexpr int kMostTries = 100;
+  TemporaryFile file;
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    file.path = path_for(target);
     file.descriptor = ::open(file.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  } while (file.descriptor < 0 && errno == EINTR);
-  // Where a file system has no locks, the process in the name has to do.
-  if (file.descriptor >= 0) static_cast<void>(::flock(file.descriptor, LOCK_EX | LOCK_NB));
+    if (file.descriptor >= 0) {
+      if (keep_from_removal(file)) return file;
+      ::close(std::exchange(file.descriptor, -1));
+      errno = EBUSY;
+      // The name may be that of a file of a process of the same number, in another container.
+    } else if (errno != EINTR && errno != EEXIST) {
+      break;
+    }
+  }
   return file;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "keel/core/base/checked.h"
+#include "keel/core/base/ns_since.h"
 #include "keel/core/base/wait_word.h"
 #include "keel/core/queue/cache_line.h"
 
@@ -18,10 +19,6 @@ constexpr int64_t kDefaultDepthBytes = int64_t{2} << 30;
 // A sleeping producer is woken when at least depth / kSlotsPerWake slots are free, or when the
 // consumer has to wait: each wake takes a core from whoever computes.
 constexpr int64_t kSlotsPerWake = 4;
-
-int64_t ns_since(Clock::time_point begin) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count();
-}
 
 // This is how often a host that waits for an element looks at its stop flag.
 constexpr std::chrono::nanoseconds kHostLooksAgain = std::chrono::milliseconds(5);

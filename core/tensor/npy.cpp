@@ -246,6 +246,15 @@ size_t data_bytes(const Header& header, const std::string& name) {
   }
 }
 
+// The header alone does not say that there is memory for what it describes.
+Tensor tensor_for(const Header& header, const std::string& name) {
+  try {
+    return Tensor(header.dtype, header.shape);
+  } catch (const Error& error) {
+    throw error.with_context(name);
+  }
+}
+
 Tensor read(const Source& source) {
   const Header header = read_header(source);
   const size_t bytes = data_bytes(header, source.name);
@@ -256,7 +265,7 @@ Tensor read(const Source& source) {
                              to_string(Type{header.dtype, header.shape}),
                  .got = std::to_string(present)});
   }
-  Tensor tensor(header.dtype, header.shape);
+  Tensor tensor = tensor_for(header, source.name);
   if (bytes == 0) return tensor;
   auto* data = static_cast<char*>(tensor.raw());
   if (header.fortran_order && header.shape.rank() > 1)

@@ -66,7 +66,8 @@ int64_t count_records(const std::vector<std::string>& paths, Budget& budget) {
 
 // The planes of colours are woven into pixels.
 LabelledImages read_records(const std::vector<std::string>& paths, int64_t count) {
-  Tensor images = tensor_filled_later(u8, {count, static_cast<int64_t>(kCifarPixels)});
+  Tensor images =
+      tensor_filled_later(u8, {count, static_cast<int64_t>(kCifarPixels)}, paths.front());
   Tensor labels(u8, {count});
   const std::span<uint8_t> classes = labels.data<uint8_t>();
   auto* pixels = static_cast<uint8_t*>(images.raw());

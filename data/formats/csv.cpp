@@ -286,8 +286,8 @@ struct Column {
     if (field.columns.size() != 1) shape.push_back(static_cast<int64_t>(places.size()));
     return shape;
   }
-  void allocate(int64_t rows) {
-    tensor = tensor_filled_later(field.dtype, shape(rows));
+  void allocate(int64_t rows, const std::string& path) {
+    tensor = tensor_filled_later(field.dtype, shape(rows), path);
     next = static_cast<std::byte*>(tensor.raw());
   }
   void append(const CsvRecord& cells, const std::vector<std::string>& names,
@@ -400,7 +400,7 @@ void allocate(std::vector<Column>& columns, int64_t rows, const InputFile& file,
                             " bytes, the limit is " + std::to_string(budget),
                  .fix = raise_read_limit()});
   }
-  for (Column& column : columns) column.allocate(rows);
+  for (Column& column : columns) column.allocate(rows, file.path());
 }
 
 }  // namespace

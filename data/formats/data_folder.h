@@ -1,5 +1,6 @@
 // A folder that holds a data set in files of fixed names, each plain or with .gz, or in files of
-// any names that are told by what is in them. Pure functions; any thread. Internal to data.
+// any names that are told by what is in them. Pure functions; any thread. Internal to data, but for
+// few_files_in.
 #ifndef KEEL_DATA_FORMATS_DATA_FOLDER_H
 #define KEEL_DATA_FORMATS_DATA_FOLDER_H
 
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "keel/core/base/error.h"
+#include "keel/core/base/export.h"
 
 namespace keel {
 
@@ -23,7 +25,7 @@ bool any_exists(const std::vector<std::string>& paths);
 
 // The paths of the ordinary files in a folder, sorted; none where it cannot be read or holds more
 // than a data set has: those are not looked into.
-std::vector<std::string> few_files_in(const std::string& folder);
+KEEL_API std::vector<std::string> few_files_in(const std::string& folder);
 
 }  // namespace keel
 

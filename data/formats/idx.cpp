@@ -76,7 +76,7 @@ Tensor read_idx(const std::string& path, size_t rank, int64_t max_bytes) {
   check_magic(source, magic, rank);
   const Shape shape = read_dims(source, rank);
   check_size(source, shape, source.offset(), read_limit(source.file_bytes(), max_bytes));
-  Tensor tensor = tensor_filled_later(u8, shape);
+  Tensor tensor = tensor_filled_later(u8, shape, path);
   source.read(tensor.raw(), tensor.num_bytes(), "data of dimensions " + to_string(shape));
   source.finish();
   return tensor;

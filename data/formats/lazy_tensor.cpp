@@ -20,14 +20,16 @@ class MappedBuffer final : public Buffer {
 
 }  // namespace
 
-Tensor tensor_filled_later(DType dtype, const Shape& shape) {
+Tensor tensor_filled_later(DType dtype, const Shape& shape, const std::string& source) {
   const size_t bytes = shape.num_bytes(dtype);
   if (bytes < kWorthAMapping) return Tensor(dtype, shape);
   void* address =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED) {
-    throw Error({.op = "allocate",
-                 .message = "the host does not have " + std::to_string(bytes) + " bytes left"});
+    throw Error({.op = source,
+                 .message = "the host does not have " + std::to_string(bytes) + " bytes left for " +
+                            to_string(Type{dtype, shape}),
+                 .fix = "read a part of it, or use a machine with more memory"});
   }
   return Tensor(dtype, shape, std::make_shared<MappedBuffer>(address, bytes), 0);
 }

@@ -21,14 +21,18 @@ constexpr int64_t kFewestInBlock = 4;
 constexpr int64_t kMostInBlock = 1024;
 
 int items_in_block_log2(const ItemLayout& layout) {
-  int64_t bytes = 1;
-  for (const size_t field : layout.bytes)
-    bytes = checked_add(bytes, static_cast<int64_t>(field), "item size");
-  const int64_t items = std::clamp(kBlockBytes / bytes, kFewestInBlock, kMostInBlock);
+  const int64_t items = std::clamp(kBlockBytes / item_bytes(layout), kFewestInBlock, kMostInBlock);
   return static_cast<int>(std::bit_width(static_cast<uint64_t>(items))) - 1;
 }
 
 }  // namespace
+
+int64_t item_bytes(const ItemLayout& layout) {
+  int64_t bytes = 0;
+  for (const size_t field : layout.bytes)
+    bytes = checked_add(bytes, static_cast<int64_t>(field), "item size");
+  return std::max(bytes, int64_t{1});
+}
 
 void ItemBlock::Free::operator()(void* memory) const noexcept { std::free(memory); }
 

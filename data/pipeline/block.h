@@ -11,6 +11,9 @@
 
 namespace keel {
 
+// Returns how many bytes all fields of an item have together; at least 1.
+int64_t item_bytes(const ItemLayout& layout);
+
 class ItemBlock {
  public:
   ItemBlock() = default;

@@ -1,4 +1,5 @@
 // Device cache: the items of one pass, kept on a device.
+#include <algorithm>
 #include <limits>
 #include <mutex>
 
@@ -10,7 +11,9 @@
 namespace keel {
 namespace {
 
-constexpr int64_t kUploadAtOnce = 1024;  // items
+// Uploading takes this much of the host's memory, or that of one item where it is larger.
+constexpr int64_t kUploadedAtOnce = int64_t{16} << 20;
+constexpr int64_t kMostItemsAtOnce = 1024;
 
 // The rows of `items`, behind a row of zeros.
 std::vector<ResidentField> upload(const ItemLayout& layout, const IndexedReader& items,
@@ -33,12 +36,13 @@ std::vector<ResidentField> upload(const ItemLayout& layout, const IndexedReader&
         {{field.name, all},
          backend.allocate(device.index(), static_cast<size_t>(bytes), "cache of " + field.name)});
   }
-  const ItemBlock block(layout, std::min(kUploadAtOnce, rows));
+  const int64_t at_once =
+      std::clamp(kUploadedAtOnce / item_bytes(layout), int64_t{1}, kMostItemsAtOnce);
+  const ItemBlock block(layout, std::min(at_once, rows));
   std::vector<int64_t> numbers;
-  for (int64_t begin = 0; begin < items.size(); begin += kUploadAtOnce) {
+  for (int64_t begin = 0; begin < items.size(); begin += at_once) {
     numbers.clear();
-    for (int64_t i = begin; i < std::min(begin + kUploadAtOnce, items.size()); ++i)
-      numbers.push_back(i);
+    for (int64_t i = begin; i < std::min(begin + at_once, items.size()); ++i) numbers.push_back(i);
     items.gather(numbers, block.item(0));
     for (size_t f = 0; f < layout.fields(); ++f) {
       const size_t row = layout.bytes[f];

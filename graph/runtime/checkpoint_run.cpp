@@ -18,11 +18,6 @@
 namespace keel {
 namespace {
 
-[[noreturn]] void complain_of_checkpoint(const char* argument, const std::string& expected,
-                                         const std::string& got, CallSite site) {
-  complain_of_fit(std::string("checkpoint.") + argument, expected, got, site);
-}
-
 // Says whether there is a file to go on from.
 bool has_checkpoints(const std::string& folder) {
   std::error_code unknown;
@@ -57,18 +52,19 @@ void warn_of_no_checkpoint(int64_t step, const char* reason) noexcept {
 }  // namespace
 
 void check_checkpoint_options(const CheckpointOptions& options, bool validates, CallSite site) {
-  if (options.folder.empty()) complain_of_checkpoint("folder", "a folder", "none", site);
+  if (options.folder.empty()) complain_of_fit("checkpoint.folder", "a folder", "none", site);
   if (options.every_n_steps < 0)
-    complain_of_checkpoint("every_n_steps", "at least 0", std::to_string(options.every_n_steps),
-                           site);
+    complain_of_fit("checkpoint.every_n_steps", "at least 0", std::to_string(options.every_n_steps),
+                    site);
   if (!(options.every_seconds >= 0) || !std::isfinite(options.every_seconds)) {
-    complain_of_checkpoint("every_seconds", "a number that is not negative",
-                           std::to_string(options.every_seconds), site);
+    complain_of_fit("checkpoint.every_seconds", "a number that is not negative",
+                    std::to_string(options.every_seconds), site);
   }
   if (options.keep < 0)
-    complain_of_checkpoint("keep", "at least 0", std::to_string(options.keep), site);
+    complain_of_fit("checkpoint.keep", "at least 0", std::to_string(options.keep), site);
   if (options.keep_best && !validates)
-    complain_of_checkpoint("keep_best", "a validation that says what is the best", "none", site);
+    complain_of_fit("checkpoint.keep_best", "a validation that says what is the best", "none",
+                    site);
 }
 
 CheckpointRun::CheckpointRun(const std::optional<CheckpointOptions>& options, bool validates,

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "keel/core/base/log.h"
+#include "keel/core/base/ns_since.h"
 #include "keel/core/device/float_status.h"
 #include "keel/core/group/group_agreement.h"
 #include "keel/core/tensor/canonical_nan.h"
@@ -27,10 +28,6 @@ constexpr int64_t kMostReserved = int64_t{1} << 20;
 // Errors name a feeder so that was stopped or never opened, and say what to do about it.
 constexpr const char* kNotOpen = "a feeder that is not open";
 constexpr const char* kOpenIt = "open it: feeder->open(cursor)";
-
-int64_t ns_since(Clock::time_point begin) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count();
-}
 
 Error report_error(const ValueAt& fetch, const std::string& expected, const std::string& got,
                    const std::string& fix) {

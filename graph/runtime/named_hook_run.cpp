@@ -17,6 +17,7 @@
 
 #include "keel/core/base/json.h"
 #include "keel/core/base/log.h"
+#include "keel/core/group/group.h"
 #include "keel/graph/ir/label.h"
 #include "keel/graph/runtime/seconds_since.h"
 #include "keel/graph/runtime/summary_file.h"
@@ -166,8 +167,9 @@ class NamedHookRun {
   void add(const SummaryHook& hook) {
     require_at_least_1("SummaryHook::every_n_steps", hook.every_n_steps);
     Columns own = columns("SummaryHook", hook.values, /*taken=*/{"step"});
-    auto file = std::make_shared<SummaryFile>(hook.path, own.names, start_);
-    // The file is there now, so that links and other spellings of its path are seen.
+    // Ranks have the same numbers, and the same options.
+    if (options_.group != nullptr && options_.group->rank() != 0) return;
+    // The files are there by now, so that links and other spellings of their paths are seen.
     for (const std::string& other : summaries_) {
       std::error_code unknown;
       if (!std::filesystem::equivalent(hook.path, other, unknown)) continue;
@@ -175,6 +177,7 @@ class NamedHookRun {
                other == hook.path ? "'" + other + "' twice"
                                   : "'" + hook.path + "', which is '" + other + "'");
     }
+    auto file = std::make_shared<SummaryFile>(hook.path, own.names, start_);
     summaries_.push_back(hook.path);
     ends_.push_back([file, site = site_] { at_line_of_fit(site, [&] { file->finish(); }); });
     readers_.push_back(

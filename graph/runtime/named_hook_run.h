@@ -14,10 +14,10 @@ namespace keel {
 
 // Returns the options with their hooks as the mechanisms below them: on_step, last_step and
 // checkpoint. `metrics`: the fetches of rank 0, in their order; `start`: the step that the fit
-// begins behind. Opens the files of summaries. `ends`: gets what is to be called behind a fit that
-// went through. Throws Error (kInvalidArgument) for a hook that is
-// wrong, for a value that is not fetched, and for two that save checkpoints; and Error for a file
-// that cannot be opened.
+// begins behind. Opens the files of summaries, of a group's ranks on rank 0 alone. `ends`: gets
+// what is to be called behind a fit that went through. Throws Error (kInvalidArgument) for a hook
+// that is wrong, for a value that is not fetched, and for two that save checkpoints; and Error for
+// a file that cannot be opened, or that another training writes.
 TrainOptions with_named_hooks(TrainOptions options, const Values& metrics, int64_t start,
                               std::vector<std::function<void()>>& ends, CallSite site);
 

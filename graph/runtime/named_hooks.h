@@ -68,8 +68,10 @@ struct NanGuardHook {
 };
 
 // Writes the values of each n-th step to a file that ends in .csv, a table with the column `step`
-// first, or in .json, an array of objects. It is whole after each line. Of a file that is there the
-// rows up to the step that the training begins behind are kept, and the others replaced.
+// first, or in .json, an array of objects. It is whole after each line, also where the disk is
+// full. Of a file that is there the rows up to the step that the training begins behind are kept,
+// and the others replaced. Of ranks that train together rank 0 alone writes it, and no two
+// trainings write one: the second is refused.
 struct SummaryHook {
   std::string path;
   Values values = {};  // fetches of rank 0; empty: all of them

@@ -131,11 +131,11 @@ struct Header {
 
 Header read_header(uint64_t size, uint64_t budget, ReadAt read_at, const std::string& source) {
   const auto fail = [&](const std::string& expected, uint64_t got) {
-    throw Error({.op = source,
-                 .argument = "safetensors header",
-                 .expected = expected,
-                 .got = std::to_string(got),
-                 .fix = "give a file of safetensors, such as keel train --save writes"});
+    throw NotSafetensors({.op = source,
+                          .argument = "safetensors header",
+                          .expected = expected,
+                          .got = std::to_string(got),
+                          .fix = "give a file of safetensors, such as keel train --save writes"});
   };
   if (size < kLengthBytes) fail("a file of at least 8 bytes", size);
   Header header{std::string(kLengthBytes, '\0'), {}};
@@ -169,6 +169,15 @@ Json parse_header(const std::string& text, uint64_t budget, const std::string& s
   if (document.size() > (budget - text.size()) / kTensorBytes)
     throw over_read_budget(source, std::to_string(document.size()) + " tensors", budget);
   return document;
+}
+
+// The header alone does not say that there is memory for what it describes.
+Tensor tensor_of(const Entry& entry, const std::string& source) {
+  try {
+    return Tensor(entry.type.dtype, entry.type.shape);
+  } catch (const Error& error) {
+    throw error.with_context(source + ": tensor '" + entry.name + "'");
+  }
 }
 
 // Fills the tensor and returns the digest of its data.
@@ -209,7 +218,7 @@ Safetensors read_from(uint64_t size, ReadAt read_at, const std::string& source) 
   if (checksums) checksums->require_count(entries.size(), source);
   for (size_t i = 0; i < entries.size(); ++i) {
     const Entry& entry = entries[i];
-    Tensor tensor(entry.type.dtype, entry.type.shape);
+    Tensor tensor = tensor_of(entry, source);
     const std::string digest = read_tensor(tensor, data_begin + entry.begin, read_at);
     if (checksums) checksums->require_tensor(i, digest, entry.name, source);
     canonicalise_bools(tensor);
@@ -238,6 +247,8 @@ void append_entry(std::string& header, const std::string& name, const Tensor& te
 }
 
 }  // namespace
+
+NotSafetensors::~NotSafetensors() = default;
 
 Safetensors read_safetensors(const std::string& path) {
   const InputFile file(path);

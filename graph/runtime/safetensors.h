@@ -19,10 +19,19 @@
 #include <string>
 #include <string_view>
 
+#include "keel/core/base/error.h"
 #include "keel/core/base/export.h"
 #include "keel/core/tensor/tensor.h"
 
 namespace keel {
+
+// A file that is none of safetensors, be it empty: not one that was damaged, or that cannot be
+// read.
+class KEEL_API NotSafetensors : public Error {
+ public:
+  using Error::Error;
+  ~NotSafetensors() override;
+};
 
 struct Safetensors {
   std::map<std::string, Tensor> tensors;
@@ -35,7 +44,8 @@ struct Safetensors {
 // dtypes F64 F32 F16 BF16 I64 I32 U8 BOOL, rank <= 8. Throws Error naming the file, the tensor,
 // what was expected and what came: bad length or JSON, unknown keys or dtypes, a repeated name,
 // offsets that overlap, leave holes, or do not fit the shape or the file, a wrong checksum, a
-// header that would take more memory than the read budget (core/base/read_budget.h).
+// header that would take more memory than the read budget (core/base/read_budget.h), tensors that
+// the host has no memory for; NotSafetensors for what does not begin as such a file.
 KEEL_API Safetensors read_safetensors(const std::string& path);
 // Atomic; `before_it_appears` is that of AtomicFile::commit() (core/base/file.h). Throws Error for
 // an empty Tensor, for the name "__metadata__", for metadata under the names of the checksums, and

@@ -1,5 +1,6 @@
 #include "keel/graph/runtime/summary_file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -10,10 +11,12 @@
 #include <utility>
 
 #include <nlohmann/json.hpp>
+#include <sys/file.h>
 
 #include "keel/core/base/csv.h"
 #include "keel/core/base/error.h"
 #include "keel/core/base/file.h"
+#include "keel/core/base/file_size_signal.h"
 #include "keel/core/base/json.h"
 #include "keel/core/base/printable.h"
 #include "keel/core/base/read_budget.h"
@@ -24,6 +27,9 @@ namespace {
 constexpr std::string_view kObjectStart = "{\"step\": ";
 constexpr std::string_view kObjectsEnd = "\n]\n";
 constexpr std::string_view kNoObjects = "[\n]\n";
+constexpr size_t kReadAtOnce = size_t{1} << 16;
+// So much is shown of a first line that is none of this summary.
+constexpr size_t kMostShown = 4096;
 
 std::string cell(double value) {
   if (std::isnan(value)) return "nan";
@@ -42,6 +48,48 @@ std::optional<int64_t> step_of_line(std::string_view line) {
   return step;
 }
 
+// The beginning of a file, of so many bytes where it has them.
+std::string beginning_of(const InputFile& file, size_t bytes) {
+  std::string text(static_cast<size_t>(std::min<uint64_t>(bytes, file.size())), '\0');
+  file.read_at(0, text.data(), text.size());
+  return text;
+}
+
+// Reads lines one by one: a summary of many steps is larger than what may be read at once.
+class SummaryLines {
+ public:
+  SummaryLines(const InputFile& file, uint64_t begin)
+      : file_(file), read_(std::min(begin, file.size())) {}
+
+  // Returns where the next line begins.
+  uint64_t at() const { return read_ - (text_.size() - used_); }
+
+  // Returns the next line without its newline, which stays until the next call; nothing where the
+  // file ends before there is one.
+  std::optional<std::string_view> next() {
+    size_t newline = text_.find('\n', used_);
+    while (newline == std::string::npos) {
+      if (read_ == file_.size()) return std::nullopt;
+      text_.erase(0, std::exchange(used_, 0));
+      const size_t before = text_.size();
+      if (before > read_budget())
+        throw over_read_budget(file_.path(), "a line of it", read_budget());
+      text_.resize(before + std::min<uint64_t>(kReadAtOnce, file_.size() - read_));
+      file_.read_at(read_, text_.data() + before, text_.size() - before);
+      read_ += text_.size() - before;
+      newline = text_.find('\n', before);
+    }
+    const size_t begin = std::exchange(used_, newline + 1);
+    return std::string_view(text_).substr(begin, newline - begin);
+  }
+
+ private:
+  const InputFile& file_;
+  uint64_t read_;
+  std::string text_;  // ends where the file has been read to
+  size_t used_ = 0;
+};
+
 }  // namespace
 
 SummaryFile::SummaryFile(const std::string& path, std::vector<std::string> columns, int64_t start)
@@ -54,7 +102,8 @@ SummaryFile::SummaryFile(const std::string& path, std::vector<std::string> colum
   descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor_ < 0) throw Error({.op = path_, .message = "cannot be written: " + reason(errno)});
   try {
-    end_ = kept_bytes(read_file(path_, read_budget()), start);
+    lock();
+    end_ = kept_bytes(start);
   } catch (...) {
     ::close(descriptor_);
     throw;
@@ -62,6 +111,19 @@ SummaryFile::SummaryFile(const std::string& path, std::vector<std::string> colum
 }
 
 SummaryFile::~SummaryFile() { ::close(descriptor_); }
+
+// Each writer counts for itself where its next row goes, so two of them would write over each
+// other's.
+void SummaryFile::lock() const {
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
+  // Some file systems have no locks.
+  if (errno != EWOULDBLOCK) return;
+  throw Error({.op = "SummaryHook",
+               .argument = path_,
+               .message = "another training writes it",
+               .fix = "give each training a file of its own, and ranks that train together their "
+                      "TrainOptions::group, of which rank 0 alone writes"});
+}
 
 std::string SummaryFile::head() const {
   if (form_ == Form::kObjects) return "[";
@@ -83,24 +145,26 @@ std::string SummaryFile::row(int64_t step, std::span<const double> values) const
 }
 
 // A row that is cut short at the end of the file, and all behind it, does not stay.
-int64_t SummaryFile::kept_bytes(std::string_view text, int64_t start) const {
+int64_t SummaryFile::kept_bytes(int64_t start) const {
+  const InputFile file(path_);
   const std::string wanted = head();
+  const std::string text = beginning_of(file, std::max(wanted.size(), kMostShown));
+  const std::string first_line = text.substr(0, text.find('\n'));
   if (text.empty() || (form_ == Form::kObjects && text == kNoObjects)) return 0;
-  if (!text.starts_with(form_ == Form::kTable ? "step," : "[\n{\"step\": ")) {
-    refuse("a new file, or a summary of an earlier run",
-           "'" + printable(std::string(text.substr(0, text.find('\n'))), 100) + "'");
-  }
+  if (!text.starts_with(form_ == Form::kTable ? "step," : "[\n{\"step\": "))
+    refuse("a new file, or a summary of an earlier run", "'" + printable(first_line, 100) + "'");
   if (start == 0) return 0;
   if (!text.starts_with(wanted)) {
     refuse("a summary with the columns " + wanted.substr(0, wanted.find('\n')),
-           "'" + std::string(text.substr(0, text.find('\n'))) + "'");
+           "'" + printable(first_line) + "'");
   }
-  size_t end = wanted.size(), at = end;
-  if (form_ == Form::kObjects) at = std::min(at + 1, text.size());
-  while (at < text.size()) {
-    const size_t newline = text.find('\n', at);
-    if (newline == std::string_view::npos) break;
-    std::string_view line = text.substr(at, newline - at);
+  uint64_t end = wanted.size();
+  SummaryLines lines(file, form_ == Form::kObjects ? end + 1 : end);
+  while (true) {
+    const uint64_t begin = lines.at();
+    const std::optional<std::string_view> whole = lines.next();
+    if (!whole) break;
+    std::string_view line = *whole;
     if (form_ == Form::kObjects && line.ends_with(',')) line.remove_suffix(1);
     const std::optional<int64_t> step = step_of_line(line);
     if (!step || *step > start) break;
@@ -111,8 +175,7 @@ int64_t SummaryFile::kept_bytes(std::string_view text, int64_t start) const {
       if (object.size() != columns_.size() + 1)
         refuse("rows of " + std::to_string(columns_.size()) + " values", std::string(line));
     }
-    end = at + line.size() + (form_ == Form::kTable ? 1 : 0);
-    at = newline + 1;
+    end = begin + line.size() + (form_ == Form::kTable ? 1 : 0);
   }
   return static_cast<int64_t>(end);
 }
@@ -129,32 +192,55 @@ void SummaryFile::finish() {
   if (!cut_) append(begin());
 }
 
-// Cuts what stands behind the rows that stay, once. Returns the head that is to be written then.
+// Cuts what stands behind the rows that stay, once. Returns the head where it is to be written.
 std::string SummaryFile::begin() {
-  if (cut_) return "";
-  empty_ = end_ <= static_cast<int64_t>(head().size());
-  if (::ftruncate(descriptor_, end_) != 0)
-    throw Error({.op = path_, .message = "cannot be written: " + reason(errno)});
-  cut_ = true;
+  if (!cut_) {
+    empty_ = end_ <= static_cast<int64_t>(head().size());
+    if (const int code = end_behind_rows(); code != 0) fail(code);
+    cut_ = true;
+  }
   return end_ == 0 ? head() : "";
 }
 
 void SummaryFile::append(std::string bytes) {
   const auto rows = static_cast<int64_t>(bytes.size());
   if (form_ == Form::kObjects) bytes += kObjectsEnd;
-  write(bytes);
+  if (const int code = write(bytes); code != 0) {
+    // A part of the row may be there, and nothing closes those before it any more.
+    static_cast<void>(end_behind_rows());
+    fail(code);
+  }
   end_ += rows;
 }
 
-void SummaryFile::write(std::string_view bytes) {
+// Makes the file end with its rows, be there something else behind them. The end of an array is
+// written before the rest goes: on a full disk there would be no room for it afterwards. Returns 0,
+// or the system's reason why that failed.
+int SummaryFile::end_behind_rows() {
+  const std::string_view closing =
+      form_ == Form::kObjects && end_ > 0 ? kObjectsEnd : std::string_view();
+  if (const int code = write(closing); code != 0) return code;
+  while (::ftruncate(descriptor_, end_ + static_cast<int64_t>(closing.size())) != 0)
+    if (errno != EINTR) return errno;
+  return 0;
+}
+
+// Writes behind the rows. Returns 0, or the system's reason why a part of it may be missing.
+int SummaryFile::write(std::string_view bytes) {
+  const FileSizeSignalBlock block;
   int64_t at = end_;
   while (!bytes.empty()) {
     const ssize_t written = ::pwrite(descriptor_, bytes.data(), bytes.size(), at);
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) throw Error({.op = path_, .message = "cannot be written: " + reason(errno)});
+    if (written <= 0) return written < 0 ? errno : EIO;
     at += written;
     bytes.remove_prefix(static_cast<size_t>(written));
   }
+  return 0;
+}
+
+void SummaryFile::fail(int code) const {
+  throw Error({.op = path_, .message = "cannot be written: " + reason(code)});
 }
 
 void SummaryFile::refuse(const std::string& expected, const std::string& got) const {

@@ -1,6 +1,6 @@
 // SummaryFile: numbers of a training by step, in a table (.csv) or an array of objects (.json) that
-// other programs read. Rows are written at once, so the file is whole after each. One thread.
-// Internal to graph/runtime: SummaryHook.
+// other programs read. Rows are written at once, so the file is whole after each, also where one
+// cannot be written. One thread. Internal to graph/runtime: SummaryHook.
 #ifndef KEEL_GRAPH_RUNTIME_SUMMARY_FILE_H
 #define KEEL_GRAPH_RUNTIME_SUMMARY_FILE_H
 
@@ -14,16 +14,18 @@ namespace keel {
 
 class SummaryFile {
  public:
-  // Opens the file, or makes an empty one. Of a file that is there the rows up to the step `start`
-  // stay, and the others go with the first add(), or with finish(). Throws Error for another
-  // ending, for a file that cannot be opened, and for one with rows to keep that is no such file or
-  // has other columns.
+  // Opens the file, or makes an empty one, and keeps it for itself: of this process or another
+  // nobody else writes it meanwhile. Of a file that is there the rows up to the step `start` stay,
+  // and the others go with the first add(), or with finish(). Throws Error for another ending, for
+  // a file that cannot be opened or that another one holds, and for one with rows to keep that is
+  // no such file or has other columns.
   SummaryFile(const std::string& path, std::vector<std::string> columns, int64_t start);
   ~SummaryFile();
   SummaryFile(const SummaryFile&) = delete;
   SummaryFile& operator=(const SummaryFile&) = delete;
 
-  // One value for each column. Throws Error where it cannot be written.
+  // One value for each column. Throws Error where it cannot be written; then the rows before it
+  // are all that the file holds.
   void add(int64_t step, std::span<const double> values);
   // Behind the last row, of which there may be none. Throws likewise.
   void finish();
@@ -33,10 +35,13 @@ class SummaryFile {
 
   std::string head() const;
   std::string row(int64_t step, std::span<const double> values) const;
-  int64_t kept_bytes(std::string_view text, int64_t start) const;
+  void lock() const;
+  int64_t kept_bytes(int64_t start) const;
   std::string begin();
   void append(std::string bytes);
-  void write(std::string_view bytes);
+  int end_behind_rows();
+  int write(std::string_view bytes);
+  [[noreturn]] void fail(int code) const;
   [[noreturn]] void refuse(const std::string& expected, const std::string& got) const;
 
   const std::string path_;

@@ -12,18 +12,14 @@
 namespace keel {
 namespace {
 
-[[noreturn]] void complain_of_validation(const char* argument, const std::string& expected,
-                                         const std::string& got, CallSite site) {
-  complain_of_fit(std::string("validation.") + argument, expected, got, site);
-}
-
 // A NaN is never the best: nothing would ever be better than one.
 void check_best_before(const ValidationBest& best, CallSite site) {
-  if (std::isnan(best.value)) complain_of_validation("best_before.value", "a number", "NaN", site);
+  if (std::isnan(best.value))
+    complain_of_fit("validation.best_before.value", "a number", "NaN", site);
   if (best.step < 0)
-    complain_of_validation("best_before.step", "at least 0", std::to_string(best.step), site);
+    complain_of_fit("validation.best_before.step", "at least 0", std::to_string(best.step), site);
   if (best.since < 0)
-    complain_of_validation("best_before.since", "at least 0", std::to_string(best.since), site);
+    complain_of_fit("validation.best_before.since", "at least 0", std::to_string(best.since), site);
 }
 
 }  // namespace
@@ -34,22 +30,22 @@ ValidationRun::ValidationRun(const std::optional<ValidationOptions>& options,
     : current_place_(std::move(place)), site_(site) {
   if (!options) return;
   options_ = &*options;
-  if (!options->measure) complain_of_validation("measure", "a function", "none", site);
+  if (!options->measure) complain_of_fit("validation.measure", "a function", "none", site);
   if (options->every_n_steps < 0)
-    complain_of_validation("every_n_steps", "at least 0", std::to_string(options->every_n_steps),
-                           site);
+    complain_of_fit("validation.every_n_steps", "at least 0",
+                    std::to_string(options->every_n_steps), site);
   if (options->patience < 0)
-    complain_of_validation("patience", "at least 0", std::to_string(options->patience), site);
+    complain_of_fit("validation.patience", "at least 0", std::to_string(options->patience), site);
   if (!(options->min_gain >= 0) || !std::isfinite(options->min_gain))
-    complain_of_validation("min_gain", "a number that is not negative",
-                           printable(options->min_gain), site);
+    complain_of_fit("validation.min_gain", "a number that is not negative",
+                    printable(options->min_gain), site);
   if (options->target && std::isnan(*options->target))
-    complain_of_validation("target", "a number", "NaN", site);
+    complain_of_fit("validation.target", "a number", "NaN", site);
   if (options->best_before) check_best_before(*options->best_before, site);
   period_ = options->every_n_steps > 0 ? options->every_n_steps : steps_per_epoch;
   if (period_ < 1)
-    complain_of_validation("every_n_steps", "at least 1, or steps_per_epoch", "neither of the two",
-                           site);
+    complain_of_fit("validation.every_n_steps", "at least 1, or steps_per_epoch",
+                    "neither of the two", site);
   best_ = options->best_before;
   if (best_) since_ = best_->since;
 }

@@ -259,6 +259,10 @@ TEST_CASE("data formats: what is no data set is told from what is one") {
   refused({"--data", part.path()}, 1,
           {"two IDX files of images and two with as many labels",
            "got a (2 images), b (2 labels), c (7 labels)"});
+  // Folders beside them are no files.
+  for (int i = 0; i < 65; ++i)
+    std::filesystem::create_directory(part.file("folder" + std::to_string(i)));
+  refused({"--data", part.path()}, 1, {"got a (2 images), b (2 labels), c (7 labels)"});
   DataSet(10, 5).write_to(both);
   both.write("test_batch.bin", cifar_records(2));
   refused({"--data", both.path()}, 1, {"holds files of MNIST and of CIFAR-10"});

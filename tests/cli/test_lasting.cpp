@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <doctest/doctest.h>
+#include <keel/graph/runtime/safetensors.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
@@ -364,6 +365,60 @@ TEST_CASE("lasting: states that are no numbers do not replace a file of finite o
   // Nor is there anything to lose in a file of another kind.
   files.write("states", "no states");
   CHECK(run_tool(bad).exit_code == 0);
+}
+
+TEST_CASE("lasting: a file of states that cannot be read is not replaced by what is no number") {
+  const TempFolder files;
+  const std::string states = files.file("states");
+  const Words diverging =
+      one_thread_training({"--quiet", "--model", "mlp", "--lr", "1e6", "--steps", "6"});
+  const auto left_alone = [&](const Words& more, const Words& parts) {
+    const std::string before = read_text(states);
+    const ToolResult result = run_tool(with(diverging, more), {{"KEEL_READ_BUDGET_MIB", "1"}});
+    CHECK(result.exit_code == 1);
+    for (const std::string& part : parts)
+      CHECK_MESSAGE(result.err.find(part) != std::string::npos, result.err);
+    CHECK((read_text(states) == before));
+  };
+  const auto names = [&](const std::string& flag) {
+    return flag + ": " + states + ": is left as it was";
+  };
+  const Words judged = {"--eval-every", "6", "--save-best", states};
+  keel::write_safetensors(states, {{"w", keel::Tensor::of<float>({2}, {1, 2})}},
+                          {{"notes", std::string(size_t{2} << 20, 'n')}});
+  const Words over_budget = {"cannot be told", "more than 1 MiB", "--allow-non-finite"};
+  left_alone({"--save", states}, with({names("--save")}, over_budget));
+  left_alone(judged, with({names("--save-best")}, over_budget));
+  // A file that is cut short may have states that can be saved yet.
+  REQUIRE(run_tool(one_thread_training({"--steps", "2", "--save", states})).exit_code == 0);
+  left_alone(judged, {names("--save-best") + ": its states are finite"});
+  fs::resize_file(states, fs::file_size(states) - 1);
+  left_alone({"--save", states}, {names("--save"), "cannot be told", "is cut short"});
+  CHECK(run_tool(with(diverging, {"--save", states, "--allow-non-finite"})).exit_code == 0);
+}
+
+TEST_CASE("lasting: metrics that cannot be read are told of as that") {
+  const std::string tracer = strace();
+  if (tracer.empty()) {
+    MESSAGE("keel test skipped: no strace that may trace");
+    return;
+  }
+  const TempFolder files;
+  const std::string states = files.file("states"), metrics = files.file("metrics");
+  const Words training =
+      one_thread_training({"--quiet", "--steps", "2", "--metrics", metrics, "--save", states});
+  REQUIRE(run_tool(training).exit_code == 0);
+  const std::string before = read_text(metrics);
+  const ToolResult result = run_program(
+      tracer,
+      {"-f", "-qq", "-o", "/dev/null", "-e", "inject=read:error=EIO", "-P", metrics, KEEL_TOOL,
+       "train", "--quiet", "--resume", states, "--steps", "4", "--metrics", metrics},
+      no_leaks());
+  CHECK(result.exit_code == 1);
+  CHECK_MESSAGE(result.err.find("--metrics: " + metrics + ": cannot be read: Input/output error") !=
+                    std::string::npos,
+                result.err);
+  CHECK(read_text(metrics) == before);
 }
 
 TEST_CASE(

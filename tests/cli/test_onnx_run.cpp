@@ -149,6 +149,46 @@ TEST_CASE("import leaves no graph with the weights of another one") {
   CHECK_FALSE(std::filesystem::exists(files.temp.file("out/y.npy")));
 }
 
+TEST_CASE("an import that cannot write one of its files leaves both as they were") {
+  const OnnxRunFiles files;
+  const std::string out = files.temp.file("m.keel");
+  REQUIRE(
+      run_tool({"import", files.model, "--bind", "shape=" + files.shape, "--out", out}).exit_code ==
+      0);
+  const std::string graph = read_text(out), weights = read_text(out + ".safetensors");
+  // One model with a long graph, and one with large weights.
+  std::vector<std::string> chain;
+  std::string last = "x";
+  for (int i = 0; i < 1000; ++i) {
+    const std::string next = "y" + std::to_string(i);
+    chain.push_back(onnx_node("Add", {last, "w"}, {next}));
+    last = next;
+  }
+  const std::string long_graph =
+      files.temp.write("long.onnx", onnx_model({.nodes = chain,
+                                                .initializers = {onnx_floats("w", {2}, {5, 6})},
+                                                .inputs = {onnx_value("x", 1, {-1, 2})},
+                                                .outputs = {onnx_value(last, 1, {-1, 2})}}));
+  const std::string large_weights = files.temp.write(
+      "large.onnx",
+      onnx_model({.nodes = {onnx_node("Add", {"x", "w"}, {"y"})},
+                  .initializers = {onnx_floats("w", {5000}, std::vector<float>(5000))},
+                  .inputs = {onnx_value("x", 1, {-1, 5000})},
+                  .outputs = {onnx_value("y", 1, {-1, 5000})}}));
+  for (const std::string& other : {long_graph, large_weights}) {
+    CAPTURE(other);
+    const ToolResult refused =
+        run_bash(R"(ulimit -f 8; exec "$0" "$@")", {"import", other, "--out", out});
+    CHECK(refused.exit_code == 1);
+    CHECK_MESSAGE(contains(refused.err, "File too large"), refused.err);
+    CHECK((read_text(out) == graph));
+    CHECK((read_text(out + ".safetensors") == weights));
+  }
+  REQUIRE(run_tool({"run", out, "--input", "x=" + files.x, "--output-dir", files.temp.file("out")})
+              .exit_code == 0);
+  files.check_results();
+}
+
 TEST_CASE("run and import write over nothing that they read") {
   const OnnxRunFiles files;
   const std::string out = files.temp.file("out");

@@ -9,6 +9,7 @@
 
 #include <fmt/core.h>
 #include <keel/core/base/printable.h>
+#include <keel/data/formats/data_folder.h>
 
 namespace keel_cli {
 namespace {
@@ -30,32 +31,19 @@ void require_column(const std::string& path, const std::string& label) {
                      .fix = keel::did_you_mean(label, columns)});
 }
 
-// Lists a folder's IDX files, as MNIST's are, with what they hold; empty where it has none. A
-// folder of many files is no set, and is not looked into.
+// Lists a folder's IDX files, as MNIST's are, with what they hold; empty where it has none, and
+// where the search for a set does not look into it either.
 std::string idx_files_in(const std::string& folder) {
-  constexpr size_t kMostFiles = 64;
-  std::vector<std::string> lines;
-  std::error_code failure;
-  size_t files = 0;
-  std::filesystem::directory_iterator next(folder, failure);
-  while (!failure && next != std::filesystem::directory_iterator()) {
-    if (++files > kMostFiles) return "";
-    const std::filesystem::directory_entry& file = *next;
-    std::error_code unknown;
-    const auto header =
-        file.is_regular_file(unknown) ? keel::look_at_idx(file.path().string()) : std::nullopt;
-    if (header) {
-      const std::string what = header->rank == 3   ? "images"
-                               : header->rank == 1 ? "labels"
-                                                   : fmt::format("of rank {}", header->rank);
-      lines.push_back(
-          fmt::format("{} ({} {})", file.path().filename().string(), header->count, what));
-    }
-    next.increment(failure);
-  }
-  std::sort(lines.begin(), lines.end());
   std::string list;
-  for (const std::string& line : lines) list += (list.empty() ? "" : ", ") + line;
+  for (const std::string& path : keel::few_files_in(folder)) {
+    const auto header = keel::look_at_idx(path);
+    if (!header) continue;
+    const std::string what = header->rank == 3   ? "images"
+                             : header->rank == 1 ? "labels"
+                                                 : fmt::format("of rank {}", header->rank);
+    list += fmt::format("{}{} ({} {})", list.empty() ? "" : ", ",
+                        std::filesystem::path(path).filename().string(), header->count, what);
+  }
   return list;
 }
 

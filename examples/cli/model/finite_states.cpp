@@ -36,19 +36,25 @@ std::optional<std::string> non_finite_state(const std::map<std::string, keel::Te
   return std::nullopt;
 }
 
-void require_no_finite_file(const std::string& path, const std::string& why) {
+void require_no_finite_file(const std::string& flag, const std::string& path,
+                            const std::string& why) {
   std::error_code unknown;
-  if (!std::filesystem::exists(path, unknown)) return;
+  // Nothing but an ordinary file is replaced in any case.
+  if (!std::filesystem::is_regular_file(path, unknown)) return;
+  std::string kept = "its states are finite, and those of this training are not: " + why;
   try {
     if (non_finite_state(keel::read_safetensors(path).tensors)) return;
-  } catch (const keel::Error&) {
+  } catch (const keel::NotSafetensors&) {
     return;  // it holds no states that could be lost
+  } catch (const keel::Error& error) {
+    // It may hold states that are worth keeping: with more memory, or on another day, it is read.
+    kept = fmt::format(
+        "those of this training are not finite ({}), and whether its own are cannot be told: {}",
+        why, error.what());
   }
-  throw keel::Error({.op = "--save",
+  throw keel::Error({.op = flag,
                      .argument = path,
-                     .message = "is left as it was: its states are finite, and those of this "
-                                "training are not: " +
-                                why,
+                     .message = "is left as it was: " + kept,
                      .fix = "train with a smaller --lr, or add --allow-non-finite"});
 }
 

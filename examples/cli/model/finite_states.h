@@ -19,9 +19,10 @@ std::string name_of_non_finite(double value);
 std::optional<std::string> non_finite_state(const keel::Session& session);
 std::optional<std::string> non_finite_state(const std::map<std::string, keel::Tensor>& states);
 
-// Throws keel::Error where `path` is a file of saved states that are finite: those that are to
-// replace it are not, as `why` says.
-void require_no_finite_file(const std::string& path, const std::string& why);
+// Throws keel::Error where `path`, which `flag` names, is a file of saved states that are finite,
+// or may be because it cannot be read: those that are to replace it are not, as `why` says.
+void require_no_finite_file(const std::string& flag, const std::string& path,
+                            const std::string& why);
 
 }  // namespace keel_cli
 

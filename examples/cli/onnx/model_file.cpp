@@ -91,8 +91,11 @@ void write_model_file(const std::string& path, const keel::Graph& graph,
     return keel::printable(name) == name;  // as saved files hold it
   });
   if (are_text) metadata[kOutputs] = write_text_list(outputs);
-  keel::write_safetensors(weights_path(path), weights, metadata);
-  keel::write_file_atomically(path, text);
+  // Both files are whole and on the disk before the first takes its place: weights beside the graph
+  // of an older model are of no use.
+  keel::AtomicFile graph_file(path);
+  graph_file.write(text);
+  graph_file.commit([&] { keel::write_safetensors(weights_path(path), weights, metadata); });
 }
 
 ModelFile read_model_file(const std::string& path,
@@ -122,7 +125,7 @@ ModelFile read_model_file(const std::string& path,
   keel::Safetensors weights;
   if (has_weights) weights = keel::read_safetensors(weights_path(path));
   const std::string text = keel::read_file(path, kMostBytes);
-  // The two are written one after the other: a crash in between leaves weights of another graph.
+  // The two appear one after the other: a crash in between leaves weights of another graph.
   const auto graph = weights.metadata.find(kGraph);
   if (graph != weights.metadata.end() && graph->second != keel::sha256_hex(text)) {
     throw keel::Error({.op = path,

@@ -105,8 +105,15 @@ KeptLines kept_lines(const std::string& path, int64_t steps_done) {
     }
     line.clear();
   };
-  for (int c = file.rdbuf()->sbumpc(); c != std::char_traits<char>::eof();
-       c = file.rdbuf()->sbumpc()) {
+  const auto next = [&] {
+    try {
+      return file.rdbuf()->sbumpc();
+    } catch (const std::ios_base::failure& failure) {
+      throw metrics_error(path, "cannot be read: " + failure.code().message(),
+                          "make it readable, or give another file");
+    }
+  };
+  for (int c = next(); c != std::char_traits<char>::eof(); c = next()) {
     ++at;
     if (c == '\n')
       end_line(/*whole=*/true);
@@ -124,10 +131,7 @@ MetricsFile::MetricsFile(const std::string& path, int64_t steps_done, MetricsFil
   if (path_.empty()) return;
   try {
     open(steps_done);
-    writer_ = std::thread([this] { run(); });
-  } catch (const std::system_error& error) {
-    ::close(descriptor_);
-    throw metrics_error(path_, std::string("no thread can be started for it: ") + error.what());
+    start_writer();
   } catch (...) {
     if (descriptor_ >= 0) ::close(descriptor_);
     throw;
@@ -150,6 +154,15 @@ void MetricsFile::open(int64_t steps_done) {
   if (!regular_) return;
   lock();
   find_end(steps_done);
+}
+
+// Reading the file may throw system_error, too, which is none of the thread's.
+void MetricsFile::start_writer() {
+  try {
+    writer_ = std::thread([this] { run(); });
+  } catch (const std::system_error& error) {
+    throw metrics_error(path_, std::string("no thread can be started for it: ") + error.what());
+  }
 }
 
 void MetricsFile::find_end(int64_t steps_done) {

@@ -59,6 +59,7 @@ class MetricsFile {
 
  private:
   void open(int64_t steps_done);
+  void start_writer();
   void find_end(int64_t steps_done);
   bool cut();
   bool put(std::string lines, bool last);

@@ -454,7 +454,7 @@ class TrainRun {
     notices_.attempt([&] {
       if (const auto problem = non_finite_state(trainer.session());
           problem && !flags_.allow_non_finite)
-        require_no_finite_file(path, *problem);
+        require_no_finite_file("--save-best", path, *problem);
       trainer.save(path, metadata(trainer.running_report()->best));
     });
   }
@@ -504,7 +504,7 @@ class TrainRun {
 
   void save(keel::Trainer& trainer) const {
     if (outcome_.non_finite_state && !flags_.allow_non_finite)
-      require_no_finite_file(flags_.save, *outcome_.non_finite_state);
+      require_no_finite_file("--save", flags_.save, *outcome_.non_finite_state);
     std::optional<keel::ValidationBest> best = outcome_.report.best;
     if (best && outcome_.report.kept_best)
       best = keel::ValidationBest{.value = best->value, .step = best->step, .last = best->value};

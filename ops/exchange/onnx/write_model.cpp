@@ -218,8 +218,11 @@ class ModelFile {
       file.write(tensor.before);
       if (tensor.raw != nullptr) file.write(tensor.raw->raw(), tensor.raw->num_bytes());
     }
-    if (data_) data_->commit();
-    file.commit();
+    // Both files are on the disk before the first takes its place: an older model would read other
+    // weights.
+    file.commit([&] {
+      if (data_) data_->commit();
+    });
   }
 
  private:

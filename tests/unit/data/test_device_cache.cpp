@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include <doctest/doctest.h>
@@ -49,6 +50,35 @@ struct Trained {
   std::vector<double> losses;
   std::string states;
   Cursor cursor;
+};
+
+// A device that remembers how many items' copies there were to it, and the largest.
+class WeighingBackend : public HostBackend {
+ public:
+  std::unique_ptr<Stream> make_stream(int, StreamKind) override {
+    return std::make_unique<WeighingStream>(*this);
+  }
+
+  size_t largest = 0;
+  size_t copies = 0;
+
+ private:
+  class WeighingStream : public HostStream {
+   public:
+    explicit WeighingStream(WeighingBackend& backend)
+        : HostStream(&backend.copies_until_failure), backend_(backend) {}
+    void copy_to_device(Buffer& to, size_t offset, const void* from, size_t bytes) override {
+      // Not a row number, of the feed's thread, which takes a cache line.
+      if (bytes > 64) {
+        backend_.largest = std::max(backend_.largest, bytes);
+        ++backend_.copies;
+      }
+      HostStream::copy_to_device(to, offset, from, bytes);
+    }
+
+   private:
+    WeighingBackend& backend_;
+  };
 };
 
 Trained train(const std::string& backend, bool cache, int64_t loop_size, int64_t steps,
@@ -170,6 +200,30 @@ TEST_CASE("device cache: the queue carries row numbers and what they name is on 
     REQUIRE(same);
     CHECK(std::memcmp((*same)[0].raw(), (*element)[0].raw(), (*element)[0].num_bytes()) == 0);
   }
+}
+
+TEST_CASE("device cache: large items are uploaded a few at a time and small ones by the thousand") {
+  const auto upload = [](WeighingBackend& device, int64_t count, int64_t bytes) {
+    Tensor items(u8, {count, bytes});
+    auto* values = static_cast<uint8_t*>(items.raw());
+    for (int64_t i = 0; i < count * bytes; i += 101) values[i] = static_cast<uint8_t>(i % 251);
+    const FeedSpec spec{device.device(), {{{"item", {u8, {-1, bytes}}}}}};
+    const auto feeder = feed(
+        Dataset::from_tensors({{"item", items}}).cache(device.device()).batch(1).repeat(), spec);
+    const Buffer& resident = *feeder->queue()->resident()[0].buffer;
+    const auto* rows = static_cast<const uint8_t*>(resident.address()) + bytes;
+    CHECK(std::memcmp(rows, values, static_cast<size_t>(count * bytes)) == 0);
+  };
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  WeighingBackend of_large, of_huge, of_small;
+  upload(of_large, 9, 5 * kMiB);
+  CHECK(of_large.largest == 15 * kMiB);
+  CHECK(of_large.copies == 3);
+  upload(of_huge, 2, 17 * kMiB);
+  CHECK(of_huge.copies == 2);
+  upload(of_small, 2500, 3);
+  CHECK(of_small.largest == 1024 * 3);
+  CHECK(of_small.copies == 3);
 }
 
 TEST_CASE("device cache: padding is a row of zeros and the mask travels in the queue") {
