@@ -350,7 +350,8 @@ bool Interpreter::run_shown(const Task& task, LaunchArgs& args) {
                   .op = info.op,
                   .site = info.site,
                   .inputs = shown.first(info.inputs),
-                  .outputs = shown.subspan(info.inputs)};
+                  .outputs = shown.subspan(info.inputs),
+                  .infinite_attribute = info.infinite_attribute};
   args.observer->before(run);
   if (!run_and_place(task, args)) return false;
   if (task.shows_row()) operands.back().elements = table_[task.row];

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "keel/backends/common/lowering.h"
 #include "keel/backends/common/place_scratch.h"
@@ -15,6 +17,18 @@
 #include "keel/graph/ir/rewriter.h"
 
 namespace keel {
+namespace {
+
+// As what a pad fills with may be: it is meant, and no result of the op's arithmetic.
+bool has_infinite_attribute(const Node& node) {
+  const AttributeList list = node.attributes().list();
+  return std::any_of(list.begin(), list.end(), [](const auto& attribute) {
+    const auto* number = std::get_if<double>(&attribute.second);
+    return number != nullptr && std::isinf(*number);
+  });
+}
+
+}  // namespace
 
 TaskList Lowering::run(const Graph& graph) {
   const Graph* step = &graph;
@@ -302,6 +316,7 @@ void Lowering::lower_kernel(const Node& node, Scope& scope) {
                .types = types_text(node),
                .site = node.site(),
                .inputs = static_cast<uint32_t>(node.data_inputs().size()),
+               .infinite_attribute = has_infinite_attribute(node),
                .outputs = std::move(outputs),
                .operands = std::move(operands),
                .changed = std::move(changed)});

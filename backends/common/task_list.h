@@ -79,6 +79,7 @@ struct TaskInfo {
   std::string reason;
   // Counts a kernel's arguments: how many inputs come first, then the outputs, then its workspace.
   uint32_t inputs = 0;
+  bool infinite_attribute = false;  // of the node, as what a pad fills with may be
   std::vector<DType> outputs;
   // The inputs, then the outputs, which an OpObserver is shown. Empty for tasks that no node stands
   // behind.

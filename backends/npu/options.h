@@ -16,7 +16,8 @@ namespace keel::npu {
 
 class KEEL_API NpuOptions final : public DeviceOptions {
  public:
-  // A null preset is default_preset(). Throws Error (kInvalidArgument) for blocks below 1.
+  // A null preset is default_preset(). Throws Error (kInvalidArgument) for blocks below 1, and for
+  // blocks of an op that there is not.
   explicit NpuOptions(std::shared_ptr<const Preset> preset = nullptr,
                       BlockDimOptions block_dim = {});
   ~NpuOptions() override;

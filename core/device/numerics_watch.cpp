@@ -21,6 +21,7 @@ void scan(const void* elements, NumberRange& range) {
       ++range.nan;
     } else if (std::isinf(value)) {
       ++range.infinite;
+      if (value < 0) ++range.negative_infinite;
     } else {
       range.least = any ? std::min(range.least, value) : value;
       range.most = any ? std::max(range.most, value) : value;
@@ -46,6 +47,33 @@ std::string what_is_wrong(const NumericsFinding& finding) {
   std::string text = infinite == 0 ? "" : std::to_string(infinite) + " infinite";
   if (nan != 0) text += (text.empty() ? "" : " and ") + std::to_string(nan) + " NaN";
   return text + " numbers";
+}
+
+// Which of the numbers that are not finite several operands have.
+struct NotFinite {
+  explicit NotFinite(const std::vector<NumberRange>& ranges) {
+    for (const NumberRange& range : ranges) {
+      nan = nan || range.nan != 0;
+      negative = negative || range.negative_infinite != 0;
+      positive = positive || range.infinite != range.negative_infinite;
+    }
+  }
+  bool infinite() const { return negative || positive; }
+
+  bool nan = false, negative = false, positive = false;
+};
+
+Blame blame_of(const std::vector<NumberRange>& operands, const std::vector<NumberRange>& results,
+               bool infinite_attribute, uint32_t float_status) {
+  const NotFinite made(results);
+  NotFinite had(operands);
+  had.negative = had.negative || infinite_attribute;
+  had.positive = had.positive || infinite_attribute;
+  if (float_status != 0 || (made.nan && !had.nan) || (made.infinite() && !had.infinite()))
+    return Blame::kMade;
+  if (made.nan || (made.negative && !had.negative) || (made.positive && !had.positive))
+    return Blame::kDoubtful;
+  return made.infinite() ? Blame::kCarried : Blame::kNone;
 }
 
 std::vector<NumberRange> ranges_of(std::span<const OpOperand> operands) {
@@ -82,6 +110,7 @@ std::string to_string(const NumberRange& range) {
 std::string to_string(const NumericsFinding& finding) {
   std::string text =
       "step " + std::to_string(finding.step) + ": " + finding.name + ": " + what_is_wrong(finding);
+  if (finding.blame != Blame::kMade) text += ", beside such that came in";
   if (finding.site.known()) text += " (" + to_string(finding.site) + ")";
   return text + described("input", finding.operands) + described("output", finding.results);
 }
@@ -89,23 +118,26 @@ std::string to_string(const NumericsFinding& finding) {
 NumericsWatch::~NumericsWatch() = default;
 
 void NumericsWatch::before(const OpRun& run) {
-  if (first_) return;
+  if (done()) return;
   ranges_ = ranges_of(run.inputs);
-  if (keeps_values_) operands_ = copies_of(run.inputs);
+  if (keeps_values_) copies_ = copies_of(run.inputs);
 }
 
 void NumericsWatch::after(const OpRun& run, uint32_t float_status) {
-  if (first_) return;
+  if (done()) return;
   std::vector<NumberRange> results = ranges_of(run.outputs);
-  const bool finite =
-      std::all_of(results.begin(), results.end(), [](const NumberRange& r) { return r.finite(); });
-  if (finite && float_status == 0) return;
-  if (keeps_values_) results_ = copies_of(run.outputs);
+  const Blame blame = blame_of(ranges_, results, run.infinite_attribute, float_status);
+  if (blame <= (first_ ? first_->blame : Blame::kNone)) return;
+  if (keeps_values_) {
+    operands_ = std::move(copies_);
+    results_ = copies_of(run.outputs);
+  }
   first_ = NumericsFinding{.step = run.step,
                            .name = std::string(run.name),
                            .op = std::string(run.op),
                            .site = run.site,
                            .float_status = float_status,
+                           .blame = blame,
                            .operands = std::move(ranges_),
                            .results = std::move(results)};
 }

@@ -30,6 +30,7 @@ struct OpRun {
   std::string_view op;
   CallSite site;  // the user's line
   std::span<const OpOperand> inputs, outputs;
+  bool infinite_attribute = false;  // one is infinite, as what a pad fills with may be
 };
 
 class KEEL_API OpObserver {

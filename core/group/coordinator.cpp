@@ -93,6 +93,11 @@ class Coordinator::Table {
     wake();
   }
 
+  std::string why_ended() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return ended_.value_or("");
+  }
+
   void note_end(int rank, const std::string& how) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -340,7 +345,10 @@ class Coordinator::Table {
 
   void end(const std::string& why) {
     if (ended_) return;
-    ended_ = why;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      ended_ = why;
+    }
     for (const auto& c : connections_) {
       if (!c->left) send(*c, {{"abort", why}});
     }
@@ -354,10 +362,10 @@ class Coordinator::Table {
   std::vector<std::unique_ptr<Connection>> connections_;
   bool met_ = false;
   int refused_ = 0;  // processes of other jobs
-  std::optional<std::string> ended_;
   std::optional<Inquiry> inquiry_;
 
   std::mutex mutex_;
+  std::optional<std::string> ended_;  // written by the thread alone
   std::optional<std::string> asked_;
   std::vector<std::pair<int, std::string>> ended_processes_;  // ranks, and how
   std::atomic<bool> ending_{false};
@@ -375,5 +383,6 @@ Coordinator::~Coordinator() = default;
 
 void Coordinator::abort(const std::string& why) { table_->abort(why); }
 void Coordinator::note_end(int rank, const std::string& how) { table_->note_end(rank, how); }
+std::string Coordinator::why_ended() const { return table_->why_ended(); }
 
 }  // namespace keel

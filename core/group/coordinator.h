@@ -45,6 +45,8 @@ class KEEL_API Coordinator {
   // Takes note that a rank's process has ended, as `how` says: unless the rank had left, that is a
   // reason to end the calls of the others.
   void note_end(int rank, const std::string& how);
+  // Returns the reason for which the calls of all ranks have ended; empty: there is none.
+  std::string why_ended() const;
 
  private:
   class Table;

@@ -117,6 +117,11 @@ const char* name_of(PrecisionOption option) noexcept {
   return kNames[static_cast<size_t>(option)];
 }
 
+bool compute_alike(const PrecisionMode& a, const PrecisionMode& b) {
+  return a.low == b.low && a.entries == b.entries && a.mixes == b.mixes &&
+         a.for_inference == b.for_inference && a.needs == b.needs;
+}
+
 const std::vector<PrecisionMode>& precision_modes(PrecisionOption option) {
   static const std::vector<PrecisionMode> lists[] = {
       short_modes(),

@@ -39,6 +39,7 @@ struct PrecisionEntry {
   bool follows = false;
   std::vector<PrecisionForm> forms =
       {};  // the first that the device has; an error where it has none
+  bool operator==(const PrecisionEntry&) const = default;
 };
 
 // Which list of modes: the option that names one of it.
@@ -55,6 +56,10 @@ struct PrecisionMode {
   bool for_inference = false;                // refuses steps that update states
   std::string needs = {};                    // "bf16", "hif8": what the device must compute in
 };
+
+// Returns whether two modes, of one list or of two, make the same of every step, as
+// must_keep_origin_dtype and origin do.
+KEEL_API bool compute_alike(const PrecisionMode& a, const PrecisionMode& b);
 
 inline constexpr const char* kDefaultPrecision = "fp32";
 

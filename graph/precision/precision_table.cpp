@@ -1,5 +1,6 @@
 #include "keel/graph/precision/precision_table.h"
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <utility>
@@ -20,12 +21,21 @@ struct Example {
   const Node* node = nullptr;  // null: the op does not take the dtype
 };
 
-// Takes one that the backend runs as it is, where any of the drawn ones is.
-std::unique_ptr<Example> example_of(const OpDef& op, DType dtype,
-                                    const std::function<bool(const Node&)>& runs) {
+// How well a drawn node shows what a mode makes of its op.
+enum class Fit : uint8_t {
+  kNotRun,    // the backend runs it in no form
+  kMisruled,  // the rule of customised dtypes for it is one for other nodes of the op
+  kUnruled,   // there is no rule for it
+  kRuled,
+};
+
+// Takes the first of the drawn ones that fit best.
+std::unique_ptr<Example> example_of(const OpDef& op, DType dtype, Fit best,
+                                    const std::function<Fit(const Node&)>& fit_of) {
   constexpr uint64_t kSeeds = 8;
   constexpr int kSize = 20;
-  auto first = std::make_unique<Example>();
+  auto taken = std::make_unique<Example>();
+  Fit fit = Fit::kNotRun;
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
     SampleSource source(seed, dtype, kSize);
     const Sample sample = op.sample(source);
@@ -41,10 +51,14 @@ std::unique_ptr<Example> example_of(const OpDef& op, DType dtype,
       if (node.op_name() == op.name) example->node = &node;
     }
     if (example->node == nullptr) continue;
-    if (runs(*example->node)) return example;
-    if (first->node == nullptr) first = std::move(example);
+    const Fit own = fit_of(*example->node);
+    if (taken->node == nullptr || own > fit) {
+      taken = std::move(example);
+      fit = own;
+    }
+    if (fit >= best) break;
   }
-  return first;
+  return taken;
 }
 
 bool takes(const Node& node, DType dtype) {
@@ -62,6 +76,25 @@ DType dtype_of(const FormChoice& choice) {
   return f32;
 }
 
+// Returns why the rule of customised dtypes for a node is none that it can follow; nothing where it
+// is, or where there is none. A training may have other nodes of the op, so that this is told in
+// the table and is no error of it.
+std::optional<std::string> misfit_of(const Node& node, const ResolvedPrecision& precision,
+                                     const SupportsFunction& supports) {
+  const DtypeRule* rule = rule_for(node, precision);
+  if (rule == nullptr) return std::nullopt;
+  try {
+    choose_form(node, precision, supports, false);
+    return std::nullopt;
+  } catch (const Error& error) {
+    ErrorInfo info = error.info();
+    info.op = "customised dtypes, " + rule->where;
+    info.argument.clear();
+    info.site = {};  // the sample's
+    return Error(std::move(info)).what();
+  }
+}
+
 std::string choice_of(const Node& node, const ResolvedPrecision& precision,
                       const SupportsFunction& supports) {
   const Support support = supports_in_some_form(node, precision, supports);
@@ -69,6 +102,7 @@ std::string choice_of(const Node& node, const ResolvedPrecision& precision,
     return node.op().decompose ? "composed of other ops" : "none: " + support.reason;
   if (precision.mode->entries.empty())
     return std::string(name_of(node.input(0).dtype())) + " (keep)";
+  if (const auto misfit = misfit_of(node, precision, supports)) return *misfit;
   const FormChoice usual = choose_form(node, precision, supports, false);
   const std::string dtype = name_of(dtype_of(usual));
   const PrecisionEntry* entry = entry_of(node, precision);
@@ -84,12 +118,16 @@ std::string choice_of(const Node& node, const ResolvedPrecision& precision,
 std::vector<PrecisionRow> precision_table(const ResolvedPrecision& precision,
                                           const SupportsFunction& supports) {
   std::vector<PrecisionRow> rows;
+  const auto fit_of = [&](const Node& node) {
+    if (!supports_in_some_form(node, precision, supports).supported) return Fit::kNotRun;
+    if (misfit_of(node, precision, supports)) return Fit::kMisruled;
+    return rule_for(node, precision) == nullptr ? Fit::kUnruled : Fit::kRuled;
+  };
+  const Fit best = precision.dtypes.empty() ? Fit::kUnruled : Fit::kRuled;
   for (const OpDef* op : builtin_ops().all()) {
     if (!op->sample) continue;
     for (const DType dtype : {f32, f16, bf16}) {
-      const auto example = example_of(*op, dtype, [&](const Node& node) {
-        return supports_in_some_form(node, precision, supports).supported;
-      });
+      const auto example = example_of(*op, dtype, best, fit_of);
       if (example->node == nullptr || !takes(*example->node, dtype)) continue;
       if (is_outside_precision(*example->node)) continue;
       rows.push_back({op->name, dtype, choice_of(*example->node, precision, supports)});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "keel/core/base/environment.h"
@@ -134,8 +135,12 @@ AcceleratedTraining with_environment(AcceleratedTraining training) {
   return training;
 }
 
+// A ratio is the double next to the decimal that was written, and the product is rounded once more:
+// 100 * 0.29 lies an ulp below 29. Either is off by less than one part in 2^52, so that what is so
+// near to a whole number is that number.
 int64_t last_fast_step(const AccelerateTrainMode& mode, int64_t total_steps) {
-  return static_cast<int64_t>(std::trunc(static_cast<double>(total_steps) * mode.ratio));
+  constexpr double kRounded = 1 + 4 * std::numeric_limits<double>::epsilon();
+  return static_cast<int64_t>(std::trunc(static_cast<double>(total_steps) * mode.ratio * kRounded));
 }
 
 double loss_bound(const AcceleratedTraining& training) {

@@ -21,8 +21,9 @@ enum class AccelerateTrigger : uint8_t { kStep, kLoss };
 struct AccelerateTrainMode {
   DType low = f16;  // f16 of "fast", bf16 of "fast1"
   AccelerateTrigger trigger = AccelerateTrigger::kStep;
-  // By steps it is 0.2 to 0.9: the first trunc(total * ratio) are fast. By the loss it is 1.01 to
-  // 1.5: the fast part ends with the first step whose loss is at most loss_bound().
+  // By steps it is 0.2 to 0.9: the first trunc(total * ratio) are fast, of the ratio as it is
+  // written (29 of 100 by 0.29). By the loss it is 1.01 to 1.5: the fast part ends with the first
+  // step whose loss is at most loss_bound().
   double ratio = 0.9;
 };
 

@@ -15,6 +15,11 @@ bool is_finite(const Tensor& values) {
          range_of(values.raw(), values.dtype(), values.num_elements()).finite();
 }
 
+bool all_zero(const std::vector<uint32_t>& float_status) {
+  return std::all_of(float_status.begin(), float_status.end(),
+                     [](uint32_t status) { return status == 0; });
+}
+
 }  // namespace
 
 NumericsCheck::NumericsCheck(NumericsMode mode, SessionState& session, CallSite site)
@@ -65,14 +70,14 @@ void NumericsCheck::restore(const StateValues& states, const Cursor& cursor, con
 // `last`.
 int64_t NumericsCheck::first_bad_step(const Replay& replay, int64_t last) {
   restore(states_, cursor_, replay);
-  for (int64_t step = step_ + 1; step < last && run(replay, replay.loop, 1); ++step) {
+  for (int64_t step = step_ + 1; step < last && run(replay, 1); ++step) {
     if (!states_are_finite()) return step;
   }
   return last;
 }
 
-bool NumericsCheck::run(const Replay& replay, Loop& loop, int64_t steps, OpObserver* watch) {
-  const LoopReport report = replay.run(loop, steps, {.observer = watch, .replays = true});
+bool NumericsCheck::run(const Replay& replay, int64_t steps) {
+  const LoopReport report = replay.run(replay.loop, steps, {.replays = true});
   cancelled_ = cancelled_ || report.cancelled;
   return !cancelled_;
 }
@@ -80,10 +85,15 @@ bool NumericsCheck::run(const Replay& replay, Loop& loop, int64_t steps, OpObser
 std::optional<NumericsFinding> NumericsCheck::look_at(const Replay& replay, int64_t step) {
   restore(states_, cursor_, replay);
   looked_at_ = step;
-  if (step - 1 > step_ && !run(replay, replay.loop, step - 1 - step_)) return std::nullopt;
+  if (step - 1 > step_ && !run(replay, step - 1 - step_)) return std::nullopt;
   NumericsWatch watch(/*keeps_values=*/replay.found != nullptr);
-  run(replay, replay.unfused(), 1, &watch);
-  if (watch.first() && replay.found) replay.found(watch);
+  const LoopReport report = replay.run(replay.unfused(), 1, {.observer = &watch, .replays = true});
+  cancelled_ = cancelled_ || report.cancelled;
+  if (!watch.first()) return std::nullopt;
+  // An infinity that is meant harms nothing where what the step gives is finite.
+  const bool harmless = watch.first()->blame == Blame::kCarried && all_zero(report.float_status);
+  if (harmless && states_are_finite()) return std::nullopt;
+  if (replay.found) replay.found(watch);
   return watch.first();
 }
 

@@ -58,7 +58,7 @@ class NumericsCheck {
 
   void restore(const StateValues& states, const Cursor& cursor, const Replay& replay);
   // Does so many steps again; false where a stop was asked for.
-  bool run(const Replay& replay, Loop& loop, int64_t steps, OpObserver* watch = nullptr);
+  bool run(const Replay& replay, int64_t steps);
   int64_t first_bad_step(const Replay& replay, int64_t last);
   std::optional<NumericsFinding> look_at(const Replay& replay, int64_t step);
 

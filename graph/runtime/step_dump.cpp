@@ -73,18 +73,32 @@ std::string file_name(std::string_view op, std::string_view name, const char* io
          ".npy";
 }
 
-double mean_of_finite(const Tensor& tensor) {
+// The sum of the finite elements, each times `factor`, and how many these are.
+std::pair<double, int64_t> sum_of_finite(const Tensor& tensor, double factor) {
   double sum = 0;
   int64_t count = 0;
   visit_dtype(tensor.dtype(), [&]<class T>() {
     for (const T element : tensor.data<T>()) {
       const auto value = static_cast<double>(element);
       if (!std::isfinite(value)) continue;
-      sum += value;
+      sum += value * factor;
       ++count;
     }
   });
-  return sum / static_cast<double>(count);
+  return {sum, count};
+}
+
+// REQUIRES a finite element, and the range of all of them.
+double mean_of_finite(const Tensor& tensor, const NumberRange& range) {
+  const auto [sum, count] = sum_of_finite(tensor, 1);
+  if (std::isfinite(sum)) return sum / static_cast<double>(count);
+  // Numbers near the largest f64 have no finite sum, but a mean. No 2^63 elements scaled so have an
+  // infinite one, and what is too small for the scale is nothing beside it.
+  constexpr int kScale = 64;
+  const auto [scaled, elements] = sum_of_finite(tensor, std::ldexp(1.0, -kScale));
+  const double mean = std::ldexp(scaled / static_cast<double>(elements), kScale);
+  // Rounding may have taken it past the largest number.
+  return std::clamp(mean, range.least, range.most);
 }
 
 CsvRow statistics(const Tensor& tensor) {
@@ -95,7 +109,7 @@ CsvRow statistics(const Tensor& tensor) {
           std::to_string(range.elements),
           any ? format_double(range.least) : "",
           any ? format_double(range.most) : "",
-          any ? format_double(mean_of_finite(tensor)) : "",
+          any ? format_double(mean_of_finite(tensor, range)) : "",
           std::to_string(range.infinite),
           std::to_string(range.nan)};
 }

@@ -305,7 +305,8 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
   std::optional<LoopTuner> tuner = options.loop_tuner;
   SessionState& session = session_.state("fit", site);
   // A stop before the end moves no bit of what comes before it.
-  const int64_t last_fast = end_of_fast_phase(start, wanted);
+  const int64_t last_fast = planned_end_of_fast_phase(wanted);
+  if (fast_ != nullptr) fast_->ahead = steps_ahead();
   StepDump dump(options.dump,
                 ops_to_dump(options.dump, session, fast_ != nullptr,
                             [&](bool fast) -> Loop& { return unfused(fast, site); }),
@@ -476,14 +477,23 @@ bool Trainer::is_fast_at(int64_t step, int64_t last_fast) {
   return !switched_at;
 }
 
-int64_t Trainer::end_of_fast_phase(int64_t start, int64_t target) {
+int64_t Trainer::steps_ahead() const {
+  if (fast_->ahead) return *fast_->ahead;
+  const std::optional<int64_t>& now = fast_->training.tell.step_now;
+  return now ? *now - session_.step() : 0;
+}
+
+int64_t Trainer::end_of_fast_phase(int64_t target) const {
+  const int64_t planned = planned_end_of_fast_phase(target);
+  return fast_ == nullptr ? planned : fast_->training.switched_at.value_or(planned);
+}
+
+int64_t Trainer::planned_end_of_fast_phase(int64_t target) const {
   if (fast_ == nullptr) return 0;
   const AcceleratedTraining& training = fast_->training;
   if (ends_by_loss()) return std::numeric_limits<int64_t>::max();
-  const TellMeStepOrLoss& tell = training.tell;
-  if (!fast_->ahead) fast_->ahead = tell.step_now.value_or(start) - start;
-  const int64_t ahead = *fast_->ahead;
-  const int64_t total = tell.total_step > 0 ? tell.total_step : target + ahead;
+  const int64_t ahead = steps_ahead();
+  const int64_t total = training.tell.total_step > 0 ? training.tell.total_step : target + ahead;
   return last_fast_step(training.mode, total) - ahead;
 }
 

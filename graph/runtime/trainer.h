@@ -213,6 +213,10 @@ class KEEL_API Trainer {
   const Loop& loop() const noexcept { return *loop_; }
   // The sunk step of the fast phase; null where there is none.
   const Loop* fast_loop() const noexcept { return fast_ == nullptr ? nullptr : &fast_->loop; }
+  // Returns the last step of the fast phase by keel/step, in a training that ends with step
+  // `target`: where it ended, or else where it will; beyond all steps where a loss is to end it,
+  // and 0 where there is no such phase. TOTAL_STEP and STEP_NOW count here as in fit().
+  int64_t end_of_fast_phase(int64_t target) const;
   // Returns what the last fit() that threw had done until then.
   const TrainReport& failed_report() const noexcept { return failed_; }
   // For hooks: what the fit() that runs has done until now; nothing where none does.
@@ -229,8 +233,10 @@ class KEEL_API Trainer {
   };
 
   void sink_fast_phase(SinkOptions step, AcceleratedTraining training, CallSite site);
-  // Returns the last step of the fast phase by keel/step; beyond all where a loss ends it.
-  int64_t end_of_fast_phase(int64_t start, int64_t target);
+  // Returns how far the job's own count of steps is ahead of keel/step. REQUIRES a fast phase.
+  int64_t steps_ahead() const;
+  // Does not look at where the phase has ended: a hook may resume a file of before.
+  int64_t planned_end_of_fast_phase(int64_t target) const;
   bool ends_by_loss() const;
   bool is_fast_at(int64_t step, int64_t last_fast);
   void open(const Cursor& cursor);

@@ -1,5 +1,6 @@
 // `keel launch`: ranks that sum together, and what is told and left behind when one of them is
 // lost.
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -324,6 +325,10 @@ TEST_CASE("launch: a rank that ends with exit code 0 without leaving ends the ot
                            "was "),
                   result.err);
     CHECK_MESSAGE(!contains(result.err, "TIMEOUT"), result.err);
+    // The launcher names it, too, and not the rank that lost it.
+    const auto lines = lines_of(result.err);
+    const std::string own = "keel: error: rank 1 ended with exit code 0 without leaving the group";
+    CHECK_MESSAGE(std::find(lines.begin(), lines.end(), own) != lines.end(), result.err);
   };
   SUBCASE("before it comes") { check_told(launch_with("test $RANK_ID = 0 || exit 0")); }
   SUBCASE("where the tool is killed before a pipe") {

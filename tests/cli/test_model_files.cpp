@@ -430,6 +430,35 @@ TEST_CASE("model files: what is no classifier of the images is refused with what
   CHECK_FALSE(std::filesystem::exists(files.temp.file("saved")));
 }
 
+TEST_CASE("model files: f16 in branches alone is noted in what is saved") {
+  const ModelFiles files;
+  const OnnxGraph rounds{.nodes = {onnx_node("Cast", {"sums"}, {"half"}, {onnx_int("to", 10)}),
+                                   onnx_node("Cast", {"half"}, {"then"}, {onnx_int("to", 1)})},
+                         .outputs = {onnx_value("then", 1, {-1, 10})}};
+  const OnnxGraph leaves{.nodes = {onnx_node("Identity", {"sums"}, {"else"})},
+                         .outputs = {onnx_value("else", 1, {-1, 10})}};
+  const std::string rounded = onnx_model(
+      {.nodes = {onnx_node("Flatten", {"x"}, {"flat"}),
+                 onnx_node("MatMul", {"flat", "w"}, {"product"}),
+                 onnx_node("Add", {"product", "b"}, {"sums"}),
+                 onnx_node("ReduceMax", {"sums"}, {"most"}, {onnx_int("keepdims", 0)}),
+                 onnx_node("Greater", {"most", "zero"}, {"large"}),
+                 onnx_node("If", {"large"}, {"scores"},
+                           {onnx_graph("then_branch", rounds), onnx_graph("else_branch", leaves)})},
+       .initializers = {onnx_floats("w", {kPixels, 10}, std::vector<float>(kPixels * 10, 0.0f)),
+                        onnx_floats("b", {10}, kBias), onnx_floats("zero", {}, {0})},
+       .inputs = {onnx_value("x", 1, {-1, kPixels})},
+       .outputs = {onnx_value("scores", 1, {-1, 10})}});
+  const auto saved = [&](const std::string& model) {
+    const std::string states = files.temp.file("states"), report = files.temp.file("report");
+    done(with(trained(files, files.model(model), states), {"--backend", "npu"}));
+    done({"inspect", states, "--json", report});
+    return read_json(report).at("metadata");
+  };
+  CHECK(saved(rounded).value("f16_overflow", "") == "inf_nan");
+  CHECK_FALSE(saved(linear_model(kBias, {-1, kPixels})).contains("f16_overflow"));
+}
+
 TEST_CASE("model files: a fixed batch is trained and measured in as many images as it takes") {
   const ModelFiles files;
   const std::string model = files.model(linear_model(kBias, {8, 1, 28, 28}));

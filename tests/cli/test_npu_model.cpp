@@ -141,6 +141,29 @@ TEST_CASE("train: the profile of an accelerated training is of the phase that it
   CHECK_FALSE(contains(profile({files.file("q"), "--steps", "12", "--resume", states}), "FLOAT16"));
 }
 
+TEST_CASE("train: the profile of a part of a job is of the phase that the job is in") {
+  const TempFolder files;
+  const auto profile = [&](const std::string& steps, const Variables& job) {
+    const std::string folder = files.file("p");
+    const ToolResult result =
+        run_tool({"train", "--quiet", "--model", "mlp", "--steps", "8", "--accelerate-train-mode",
+                  "fast|step|0.5", "--profile", folder, "--profile-steps", steps},
+                 job);
+    CHECK_MESSAGE(result.exit_code == 0, result.err);
+    return folder;
+  };
+  const auto summary = [&](const std::string& steps, const Variables& job) {
+    return read_text(profile(steps, job) + "/op_summary.csv");
+  };
+  CHECK_FALSE(contains(summary("7-8", {}), "FLOAT16"));
+  CHECK(contains(summary("7-8", {{"TOTAL_STEP", "100"}}), "FLOAT16"));
+  CHECK_FALSE(contains(summary("7-8", {{"TOTAL_STEP", "100"}, {"STEP_NOW", "60"}}), "FLOAT16"));
+  // The job's step 50, the last fast one, is this run's fourth.
+  const std::string trace =
+      read_text(profile("3-8", {{"TOTAL_STEP", "100"}, {"STEP_NOW", "46"}}) + "/step_trace.csv");
+  CHECK_MESSAGE(lines_of(trace).size() == 3, trace);  // names, step 3 and step 4
+}
+
 TEST_CASE("train: presets and block_dim leave the weights as they are") {
   const std::string folder = folder_of("presets");
   std::filesystem::create_directories(folder);

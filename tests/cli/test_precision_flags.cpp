@@ -121,6 +121,35 @@ TEST_CASE("eval: a mode that is named stands without lists and rules of the file
   }
 }
 
+// The table draws nodes of its own: those of a training may be the ones that a rule is for.
+TEST_CASE("info: rules that are right for a training are shown and are no errors") {
+  const TempFolder files;
+  const std::string rules = files.file("rules.cfg");
+  const auto table = [&](const std::string& text) {
+    write_text(rules, text);
+    const ToolResult result = run_tool(
+        {"info", "--precision-mode", "allow_mix_precision", "--json", "--customize-dtypes", rules});
+    REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+    return nlohmann::json::parse(result.out).at("ops");
+  };
+  const std::string by_rule = "f32 (customised dtypes, " + rules + ":1)";
+  for (const std::string index : {"int32", "int64"}) {
+    CAPTURE(index);
+    const auto ops = table("OpType::gather::InputDtype:float32," + index + ",OutputDtype:float32");
+    CHECK(ops.at("gather").at("f32") == by_rule);
+    CHECK(ops.at("gather").at("f16") == by_rule);
+  }
+  // A concat of three is drawn, where there is one.
+  const auto three =
+      table("OpType::concat::InputDtype:float32,float32,float32,OutputDtype:float32");
+  CHECK(three.at("concat").at("f32") == by_rule);
+  // A rule that no drawn node fits is said in its row.
+  const auto none = table("OpType::gather::InputDtype:float32,float32,OutputDtype:float32");
+  const std::string row = none.at("gather").at("f32");
+  CHECK_MESSAGE(row.starts_with("customised dtypes, " + rules + ":1: expected i"), row);
+  CHECK_MESSAGE(row.ends_with(" for its input 1, got f32"), row);
+}
+
 TEST_CASE("precision: a name of another flag is told as one") {
   struct Wrong {
     const char *flag, *name, *hint;

@@ -107,6 +107,10 @@ TEST_CASE("refused flags: a refused training has made no folder") {
     check_flag_refused(all, words[0] + ": " + words[1] + ": ");
     CHECK_FALSE(std::filesystem::exists(folder));
   }
+  check_flag_refused({"train", "--steps", "3", "--checkpoint", folder, "--fail-on-nan",
+                      "--accelerate-train-mode", "fast|loss", "--target-loss", "0.3"},
+                     "--fail-on-nan: does not go with --accelerate-train-mode fast|loss|1.05");
+  CHECK_FALSE(std::filesystem::exists(folder));
   const std::string options = files.write("options.json", R"({"precision_mode": "force_fp16"})");
   check_flag_refused({"config", "--from-adapter", options, "--out", files.file("run.json")},
                      "--precision-mode: force_fp16: is for inference");

@@ -140,6 +140,9 @@ TEST_CASE("a model that takes one size of the batch is refused in words of its u
         keel_test::contains(error, "onnx::save: batch: the model does not take every size of it"),
         error);
     CHECK_MESSAGE(keel_test::contains(error, "SaveOptions::batch"), error);
+    // It says what the model refused, too.
+    const std::string why = "For 1009: " + v.node().op_name() + ": ";
+    CHECK_MESSAGE(keel_test::contains(error, why), error);
     onnx::save(g, {}, {v}, folder.file("m.onnx"), {.batch = 5});
   }
 }

@@ -3,8 +3,9 @@
 // from memory; and where tiles cannot be dealt to more cores, or vector cores beside the cube's
 // wait for memory, the reason that was given contradicted its own numbers. Products found no tile
 // in a small L1 though there is one; one cube core more could halve the vector cores beside each;
-// a default mode that needs a dtype the device does not have was accepted; and the error of a
-// missing parameter offered another one, which was right as it was.
+// a default mode that needs a dtype the device does not have was accepted, and so were two that
+// contradict each other, of which one decided nothing; and the error of a missing parameter offered
+// another one, which was right as it was.
 #include <memory>
 #include <string>
 #include <vector>
@@ -89,7 +90,8 @@ TEST_CASE("presets have the same number of vector cores beside each cube core") 
 
 TEST_CASE("the default modes of a preset are those that its device can compute in") {
   const auto error = [](const std::string& name, const char* mode, bool bf16) {
-    const std::string text = changed_preset({{name, mode}, {"bf16", bf16}});
+    const std::string text =
+        changed_preset({{"precision_mode_v2", "none"}, {name, mode}, {"bf16", bf16}});
     return error_of([&] { parse_preset(text, "mine", "mine.json"); });
   };
   CHECK(contains(error("precision_mode", "allow_mix_precision_bf16", false),
@@ -102,6 +104,21 @@ TEST_CASE("the default modes of a preset are those that its device can compute i
                  "parameters.precision_mode_v2.value: expected a mode without bf16"));
   CHECK(contains(error("precision_mode_v2", "mixed_hif8", true), "a mode without hif8"));
   CHECK(error("precision_mode_v2", "none", false) == "");
+}
+
+TEST_CASE("the default modes of a preset are one mode under two names") {
+  const auto error = [](const char* mode, const char* mode_v2) {
+    const std::string text =
+        changed_preset({{"precision_mode", mode}, {"precision_mode_v2", mode_v2}});
+    return error_of([&] { parse_preset(text, "mine", "mine.json"); });
+  };
+  CHECK(error("must_keep_origin_dtype", "mixed_float16") ==
+        "mine.json: parameters.precision_mode_v2.value: expected origin or none, beside "
+        "precision_mode must_keep_origin_dtype, got \"mixed_float16\"");
+  CHECK(contains(error("allow_fp32_to_fp16", "origin"), "expected none, beside precision_mode"));
+  CHECK(error("allow_mix_precision_bf16", "mixed_bfloat16") == "");
+  CHECK(error("force_fp32", "cube_fp16in_fp32out") == "");
+  CHECK(error("allow_fp32_to_fp16", "none") == "");
 }
 
 TEST_CASE("a missing parameter is not explained by another one that is there") {

@@ -68,6 +68,22 @@ class Reader {
                       (needs == "bf16" ? " where parameters.bf16 is false" : ""));
   }
 
+  // A session that names no mode takes precision_mode: the other list's word for it may be another
+  // word, and no other mode.
+  void require_one_default() const {
+    if (preset_.precision_mode_v2.empty()) return;
+    const PrecisionMode& taken =
+        find_precision_mode(preset_.precision_mode, PrecisionOption::kMode);
+    const PrecisionMode& other =
+        find_precision_mode(preset_.precision_mode_v2, PrecisionOption::kModeV2);
+    if (compute_alike(taken, other)) return;
+    std::string names = "none";
+    for (const PrecisionMode& mode : precision_modes(PrecisionOption::kModeV2))
+      if (compute_alike(taken, mode)) names = mode.name + " or none";
+    throw view_["precision_mode_v2"]["value"].error(names + ", beside precision_mode " +
+                                                    taken.name);
+  }
+
   std::vector<DType> dtypes(const std::string& name) {
     const JsonView value = parameter(name);
     std::vector<DType> list;
@@ -159,6 +175,7 @@ void read_cores(Reader& reader, Preset& p) {
   p.precision_mode_v2 =
       reader.mode("precision_mode_v2", PrecisionOption::kModeV2, p.bf16, {"none"});
   if (p.precision_mode_v2 == "none") p.precision_mode_v2.clear();
+  reader.require_one_default();
   p.saturate_f16 = reader.choice("fp16_overflow", {"saturate", "inf_nan"}) == "saturate";
   p.atomic_add_dtypes = reader.dtypes("atomic_add_dtypes");
   p.vector_bytes_per_cycle = reader.integer("vector_bytes_per_cycle", 8, 1 << 20);

@@ -45,9 +45,9 @@ struct Preset {
   int64_t cube_m = 0, cube_n = 0, cube_k = 0;  // multiply-adds of f16 a cycle: their product
   double cube_fp32_rate = 0;                   // of the f16 rate; 0 where the cube has no f32
   bool bf16 = false;
-  std::string precision_mode;     // of sessions that name none
-  std::string precision_mode_v2;  // the same in the other list; empty where that has no default
-  bool saturate_f16 = false;      // overflow gives +-65504 and a status bit, else infinity
+  std::string precision_mode;            // of sessions that name none
+  std::string precision_mode_v2;         // the same in the other list; empty where that has none
+  bool saturate_f16 = false;             // overflow gives +-65504 and a status bit, else infinity
   std::vector<DType> atomic_add_dtypes;  // that several cores can add to global memory
   int64_t vector_bytes_per_cycle = 0;
 
@@ -65,7 +65,7 @@ struct Preset {
   double unaligned_ub_factor = 1, unaligned_l1_factor = 1;  // rows that are no multiple of 512 B
   int64_t task_base_ns = 0, task_per_block_ns = 0;
   int64_t kernel_prologue_ns = 0;  // from a kernel's first instruction to its first copy
-  double gm_ub_row_ns = 0;  // what each row of a strided copy costs a core beside its bytes
+  double gm_ub_row_ns = 0;         // what each row of a strided copy costs a core beside its bytes
   // Shares of their peaks that vector and cube units reach in kernels: instructions wait for those
   // before them.
   double vector_share = 1, cube_share = 1;

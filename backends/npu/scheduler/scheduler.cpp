@@ -369,7 +369,7 @@ Launch schedule_all_reduce(const Preset& preset, const Node& node, int64_t bytes
 Launch schedule_copy(const Preset& preset, int64_t bytes, const BlockDimOptions& options) {
   const NodeWork work{{}, {copy_split(preset, bytes)}};
   Launch launch;
-  launch.op = "copy";
+  launch.op = kCopyLaunch;
   launch.inputs = launch.outputs = {Type{u8, Shape{bytes}}};
   Scheduler(preset, work, bytes, launch.op, options).fill(launch);
   return launch;

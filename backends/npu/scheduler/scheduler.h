@@ -19,11 +19,14 @@
 
 namespace keel::npu {
 
+// Launches that copy, and stand for no node, are called so where an op's name is expected.
+inline constexpr const char* kCopyLaunch = "copy";
+
 // Holds what a user may say about the number of blocks; at least 1 each. A forced number is taken
 // as far as there are cores and units of work for it.
 struct BlockDimOptions {
   std::optional<int64_t> cap{};            // of every launch
-  std::map<std::string, int64_t> force{};  // by op name
+  std::map<std::string, int64_t> force{};  // by op name, or kCopyLaunch
 };
 
 // Says what became of one node.

@@ -1,7 +1,10 @@
 // `keel launch`: the ranks of a job on this machine, each a process that runs the same command.
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <iostream>
+#include <string>
+#include <vector>
 
 #include <keel/core/base/environment.h>
 #include <keel/core/group/coordinator.h>
@@ -87,23 +90,30 @@ int launch(const RankCommand& command) {
                                  .patience = patience.connect,
                                  .watches_sockets = false},
                                 sockets);
+  std::vector<std::string> ended_well;
   const LossListener listener{
       // A command that never joined ends like that, and so does a pipeline whose tool was killed.
       .well =
           [&](int rank) {
-            coordinator.note_end(rank, "rank " + std::to_string(rank) +
-                                           " ended with exit code 0 without leaving the group");
+            ended_well.push_back("rank " + std::to_string(rank) +
+                                 " ended with exit code 0 without leaving the group");
+            coordinator.note_end(rank, ended_well.back());
           },
       // The second of two signals ends a rank at once, while the others wait for it.
       .as_asked = [&](const RankEnd& end) { coordinator.note_end(end.rank, end.how); },
       .first = [&](const RankEnd& end) { coordinator.abort(end.how); },
       .cause =
           [&](const RankEnd& end) {
+            std::string how = end.how;
+            // Where those that were lost were so because of another one, it may have ended well.
+            const auto early =
+                std::find(ended_well.begin(), ended_well.end(), coordinator.why_ended());
+            if (!end.cause && early != ended_well.end()) how = *early;
             // Rank 0 writes them.
             const std::string checkpoint = progress.of(0).saved();
             const std::string rest =
                 checkpoint.empty() ? "" : "; the last checkpoint is " + checkpoint;
-            print_error(keel::Error({.message = end.how + rest}));
+            print_error(keel::Error({.message = how + rest}));
           }};
   return wait_for_ranks(ranks, progress, listener).exit_code;
 }

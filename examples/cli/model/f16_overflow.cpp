@@ -32,17 +32,24 @@ bool lowers_to_f16(const keel::Precision& precision, const ComputedRun& run) {
          names_f16(resolved.dtypes.by_op);
 }
 
+// Bodies of loops and conds may be all that has it.
+bool has_f16(const keel::Graph& graph) {
+  for (const keel::Node& node : graph.nodes()) {
+    for (const keel::Type& type : node.types())
+      if (type.dtype == keel::f16) return true;
+    for (const auto& body : node.bodies())
+      if (has_f16(*body)) return true;
+  }
+  return false;
+}
+
 bool computes_f16(const ComputedRun& run) {
   if (lowers_to_f16(run.precision, run)) return true;
   if (run.accelerate && lowers_to_f16(keel::fast_precision(*run.accelerate, run.precision,
                                                            run.device.backend(), run.options),
                                       run))
     return true;
-  for (const keel::Node& node : run.graph.nodes()) {
-    for (const keel::Type& type : node.types())
-      if (type.dtype == keel::f16) return true;
-  }
-  return false;
+  return has_f16(run.graph);
 }
 
 std::string overflow_on(const keel::Device& device, const keel::DeviceOptions* options) {

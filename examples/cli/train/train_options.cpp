@@ -146,6 +146,14 @@ void read_accelerate(const CommandLine& line, TrainFlags& flags) {
   flags.target_loss = reader.number("target-loss", -1e30, 1e30);
   const bool by_loss =
       flags.accelerate && flags.accelerate->trigger == keel::AccelerateTrigger::kLoss;
+  // Both would be the step's one stop value.
+  if (by_loss && flags.update.fail_on_nan) {
+    throw keel::Error({.op = "--fail-on-nan",
+                       .message = "does not go with --accelerate-train-mode " + mode +
+                                  ", whose loss is watched in its place",
+                       .fix = "drop it, or accelerate by steps: 'fast|step'",
+                       .kind = keel::ErrorKind::kInvalidArgument});
+  }
   if (!flags.target_loss || by_loss) return;
   throw keel::Error({.op = "--target-loss",
                      .message = "is about a training that is accelerated until a loss",

@@ -143,10 +143,9 @@ const keel::Program& TrainingProfile::program(const keel::Trainer& trainer,
                                               const keel::TrainReport& report,
                                               keel::npu::ProfileOptions& options) const {
   if (trainer.fast_loop() == nullptr) return trainer.program();
-  int64_t last_fast = total_steps_;
-  if (flags_.accelerate->trigger == keel::AccelerateTrigger::kStep)
-    last_fast = keel::last_fast_step(*flags_.accelerate, total_steps_);
-  last_fast = report.switched_at.value_or(last_fast) - before_;
+  // The states that are kept in the end may be of before the change.
+  const int64_t last_fast =
+      report.switched_at.value_or(trainer.end_of_fast_phase(total_steps_)) - before_;
   if (options.first_step > last_fast) return trainer.program();
   options.last_step = std::min(options.last_step, last_fast);
   return trainer.fast_loop()->program();

@@ -183,6 +183,14 @@ TEST_CASE("npu scheduler: a user caps or forces the number of blocks") {
   CHECK_THROWS(NpuOptions(nullptr, {.cap = 0}));
   CHECK_THROWS(NpuOptions(nullptr, {.cap = {}, .force = {{"sum", -1}}}));
   CHECK(NpuOptions(nullptr, options).block_dim().force.at("matmul") == 5);
+  const auto error_of_force = [](const char* op) {
+    return error_of([&] { NpuOptions(nullptr, {.cap = {}, .force = {{op, 2}}}); });
+  };
+  CHECK(error_of_force("matmull") ==
+        "block_dim: force: expected the name of a built-in op, or copy for copies, got 'matmull'; "
+        "did you mean 'matmul'?");
+  CHECK(contains(error_of_force("my_kernel"), "got 'my_kernel'; keel info lists the ops"));
+  CHECK(error_of_force("copy") == "");
 }
 
 TEST_CASE("npu scheduler: a kernel that asks for more buffer than there is does not compile") {

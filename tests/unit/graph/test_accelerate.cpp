@@ -263,6 +263,18 @@ TEST_CASE("accelerate_train_mode: a final loss below 0 is neared from above") {
   CHECK(bound(-8) == -6);
 }
 
+TEST_CASE("accelerate_train_mode: no step is lost to the rounding of a ratio") {
+  for (int64_t hundredths = 20; hundredths <= 90; ++hundredths) {
+    const std::string ratio = "0." + std::to_string(hundredths);
+    CAPTURE(ratio);
+    const AccelerateTrainMode mode = mode_of(("fast|step|" + ratio).c_str());
+    for (int64_t total = 1; total <= 1000; ++total)
+      REQUIRE(last_fast_step(mode, total) == total * hundredths / 100);
+    CHECK(last_fast_step(mode, 1'000'000'000) == hundredths * 10'000'000);
+    CHECK(last_fast_step(mode, 999'999'999) == hundredths * 10'000'000 - 1);
+  }
+}
+
 TEST_CASE("accelerate_train_mode: modes read as they are written and others are refused") {
   CHECK(to_string(mode_of("fast|step")) == "fast|step|0.9");
   CHECK(to_string(mode_of("fast1|loss|")) == "fast1|loss|1.05");

@@ -1,6 +1,7 @@
 // check_numerics: the op that made the first number which is not finite, or was stopped at the
 // largest f16, by step, name, line and operands, for every loop size, and nothing else changed.
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <string>
@@ -84,6 +85,41 @@ CheckedRun train_checked(const char* backend, NumericsMode mode, int64_t loop_si
                                .check_numerics = mode});
   result.sha = session.state_sha256();
   return result;
+}
+
+// A step that finds in x, [4, 6], and has w, [6], what `planted` has from step 30 on there.
+TrainReport train_with(const char* backend, float planted,
+                       const std::function<Value(Graph&, const Value&)>& loss_of,
+                       int64_t loop_size = 7, bool stops = false) {
+  const auto feeder = std::make_shared<NumberFeeder>(
+      device(backend), ElementSpec{{{"x", {f32, {4, 6}}}}},
+      [planted](int64_t i, const std::vector<void*>& fields) {
+        auto* x = static_cast<float*>(fields[0]);
+        for (int64_t k = 0; k < 24; ++k)
+          x[k] = static_cast<float>(std::sin(0.3 * static_cast<double>(i * 24 + k)));
+        if (i + 1 == 30) x[7] = planted;
+        return true;
+      });
+  feeder->open({});
+  Graph g;
+  const Value x = g.input("x", f32, {4, 6});
+  const Value w = g.state("w", ones({}));
+  const Value loss = loss_of(g, x * w);
+  const Value stop_when = stops ? greater(loss, -1e30f) : Value();
+  Session session(g, device(backend));
+  Trainer trainer(session, {.update = Update{{{w, w * 0.99f}}},
+                            .fetches = {loss},
+                            .source = feeder,
+                            .stop_when = stop_when});
+  return trainer.fit({.steps = 40, .loop_size = loop_size, .check_numerics = NumericsMode::kFirst});
+}
+
+// An attention mask: -infinity where `x` is none of the first two columns.
+Value masked(Graph& g, const Value& x) {
+  Tensor inside(boolean, {6});
+  for (int64_t i = 0; i < 2; ++i) inside.set(i, 1);
+  const Value none = g.constant(Tensor::full(f32, {}, -std::numeric_limits<double>::infinity()));
+  return named(select(g.constant(inside), x, none), "masked");
 }
 
 }  // namespace
@@ -245,6 +281,75 @@ TEST_CASE(
   CHECK(none.empty());
   CHECK(run(NumericsMode::kFirst, &error) == plain);
   CHECK(contains(error, "the disk is gone"));
+}
+
+TEST_CASE("check numerics: infinities that are meant are passed over") {
+  const auto loss_of = [](Graph& g, const Value& x) {
+    const Value weights = softmax(masked(g, x));
+    const Value padded =
+        named(pad(x, {1, 0}, {1, 0}, -std::numeric_limits<double>::infinity()), "padded");
+    const Value highest = maximum(slice(padded, {0, 0}, {4, 6}), slice(padded, {2, 0}, {6, 6}));
+    return mean(weights) + mean(highest) * 1e-30f + mean(named(square(x), "squares"));
+  };
+  for (const char* backend : {"cpu", "npu", "ref"}) {
+    for (const int64_t loop_size : {1, 40}) {
+      CAPTURE(backend);
+      const TrainReport report = train_with(backend, 1e30f, loss_of, loop_size);
+      REQUIRE(report.numerics.size() == 1);
+      CHECK(report.numerics[0].step == 30);
+      CHECK(report.numerics[0].name == "squares");
+      CHECK(report.numerics[0].blame == Blame::kMade);
+      CHECK(train_with(backend, 1, loss_of, loop_size).numerics.empty());
+    }
+  }
+}
+
+TEST_CASE("check numerics: what makes NaN of an infinity that is meant is named") {
+  const TrainReport report = train_with("npu", 1, [](Graph& g, const Value& x) {
+    const Value least = min(masked(g, x), {1}, true);
+    return sum(named(least - least, "spoiled"));
+  });
+  REQUIRE(report.numerics.size() == 1);
+  CHECK(report.numerics[0].step == 1);
+  CHECK(report.numerics[0].name == "spoiled");
+  CHECK(report.numerics[0].operands[0].infinite == 4);
+  CHECK(report.numerics[0].results[0].nan == 4);
+  CHECK(report.numerics[0].blame == Blame::kMade);
+}
+
+TEST_CASE("check numerics: an overflow beside infinities that are meant is named by its sign") {
+  const TrainReport report = train_with("npu", 1e30f, [](Graph& g, const Value& x) {
+    return sum(named(exp(masked(g, x)), "exploded"));
+  });
+  REQUIRE(report.numerics.size() == 1);
+  const NumericsFinding& finding = report.numerics[0];
+  CHECK(finding.step == 30);
+  CHECK(finding.name == "exploded");
+  CHECK(finding.blame == Blame::kDoubtful);
+  CHECK(finding.operands[0].negative_infinite == 16);
+  CHECK(finding.results[0].negative_infinite == 0);
+  CHECK_MESSAGE(contains(to_string(finding),
+                         "step 30: exploded: 1 infinite numbers, beside such that came in ("),
+                to_string(finding));
+}
+
+TEST_CASE("check numerics: numbers that come with the data are named where they are read") {
+  for (const float planted : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
+    const TrainReport report = train_with("npu", planted, [](Graph& g, const Value& x) {
+      return sum(exp(masked(g, minimum(x, 1.0f)))) + sum(maximum(x, 0.0f));
+    });
+    REQUIRE(report.numerics.size() == 1);
+    CHECK(report.numerics[0].step == 30);
+    CHECK(report.numerics[0].op == "mul");
+    CHECK(report.numerics[0].blame != Blame::kMade);
+  }
+}
+
+TEST_CASE("check numerics: a step that ends the training with finite numbers is not looked into") {
+  const auto loss_of = [](Graph& g, const Value& x) { return mean(softmax(masked(g, x))); };
+  const TrainReport report = train_with("npu", 1, loss_of, 7, true);
+  CHECK(report.stop_step == 1);
+  CHECK(report.numerics.empty());
 }
 
 TEST_CASE("check numerics: ranges say what there is") {

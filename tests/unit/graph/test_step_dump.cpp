@@ -1,9 +1,12 @@
 // Dumps of a training: what lies where, that it is what was computed, and that the training is as
 // it would be without.
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cctype>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <string>
 #include <thread>
@@ -293,6 +296,47 @@ TEST_CASE("dump: statistics are one table of a step") {
     CHECK(cell(row, "infinite") == "0");
     CHECK(cell(row, "nan") == "0");
     CHECK(contains(cell(row, "line"), "test_step_dump.cpp:"));
+  }
+}
+
+TEST_CASE("dump: numbers near the largest one have a finite mean") {
+  constexpr double kMost = std::numeric_limits<double>::max();
+  struct Row {
+    std::array<double, 3> numbers;
+    double mean;
+  };
+  for (const auto& [numbers, mean] :
+       {Row{{1.7e308, 1.7e308, 1.4e308}, 1.6e308}, Row{{kMost, kMost, kMost}, kMost},
+        Row{{-kMost, -kMost, -1}, -kMost / 3 * 2}, Row{{kMost, -kMost, 3}, 1}}) {
+    const TempFolder folder;
+    Graph g;
+    const Value x = g.input("x", f64, {3});
+    const Value w = g.state("w", zeros({}));
+    const Value below = named(less(x, 0.0), "below");
+    Session session(g, device("cpu"));
+    const auto feeder = std::make_shared<NumberFeeder>(
+        session.device(), ElementSpec{{{"x", {f64, {3}}}}},
+        [&numbers = numbers](int64_t, const std::vector<void*>& fields) {
+          std::copy(numbers.begin(), numbers.end(), static_cast<double*>(fields[0]));
+          return true;
+        });
+    feeder->open({});
+    Trainer trainer(
+        session,
+        {.update = Update{{{w, w + sum(cast(below, f32))}}}, .fetches = {}, .source = feeder});
+    const TrainReport report = trainer.fit({.steps = 1,
+                                            .dump = {.enable_dump = true,
+                                                     .path = folder.path(),
+                                                     .mode = DumpMode::kInput,
+                                                     .layers = {"below"},
+                                                     .data = DumpData::kStats}});
+    const auto table =
+        parse_csv(read_file(report.dump_folder + "/0/model/0/1/stats.csv", 1 << 20), "stats.csv");
+    REQUIRE(table.size() >= 2);
+    const auto at = std::find(table[0].begin(), table[0].end(), "mean");
+    REQUIRE(at != table[0].end());
+    const double got = std::stod(table[1][static_cast<size_t>(at - table[0].begin())]);
+    CHECK(std::fabs(got - mean) <= 1e-15 * std::fabs(mean));
   }
 }
 
