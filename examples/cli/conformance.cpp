@@ -68,14 +68,28 @@ class Table {
   std::array<std::string, std::size(keel::kDTypes)> cells_;
 };
 
+void print_detail(const Score& score) {
+  std::cout << "  " << score.op << " " << keel::name_of(score.dtype) << ": "
+            << keel::printable(score.detail, 2000) << "\n";
+}
+
 void print_details(const std::vector<Score>& scores, Verdict verdict) {
   if (count_of(scores, verdict) == 0) return;
   std::cout << "\n" << keel::conformance::name_of(verdict) << ":\n";
-  for (const Score& score : scores) {
-    if (score.verdict != verdict) continue;
-    std::cout << "  " << score.op << " " << keel::name_of(score.dtype) << ": "
-              << keel::printable(score.detail, 2000) << "\n";
-  }
+  for (const Score& score : scores)
+    if (score.verdict == verdict) print_detail(score);
+}
+
+// The table's "pass" and "composed" leave something open: gradients that the backend does not run.
+void print_notes(const std::vector<Score>& scores) {
+  const auto has_note = [](const Score& score) {
+    const bool agrees = score.verdict == Verdict::kPass || score.verdict == Verdict::kComposed;
+    return agrees && !score.detail.empty();
+  };
+  if (std::none_of(scores.begin(), scores.end(), has_note)) return;
+  std::cout << "\nforward only, in some cases at least:\n";
+  for (const Score& score : scores)
+    if (has_note(score)) print_detail(score);
 }
 
 keel::Json json_of(const std::string& backend, int cases, const std::vector<Score>& scores) {
@@ -198,6 +212,7 @@ int run_conformance(const std::vector<std::string>& words) {
       keel::backend(backend),
       {.cases = cases, .ops = ops, .listen = [&](const Score& score) { table.add(score); }});
   table.print();
+  print_notes(scores);
   print_details(scores, Verdict::kUnsupported);
   print_details(scores, Verdict::kFail);
   std::cout << "\n";

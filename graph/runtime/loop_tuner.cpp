@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "keel/core/base/error.h"
+#include "keel/core/base/printable.h"
+
 namespace keel {
 namespace {
 
@@ -36,7 +39,15 @@ LoopTuner LoopTuner::plateau() {
   return tuner;
 }
 
-LoopTuner LoopTuner::time_target(double seconds) {
+LoopTuner LoopTuner::time_target(double seconds, CallSite site) {
+  if (!(std::isfinite(seconds) && seconds > 0)) {
+    throw Error({.op = "LoopTuner",
+                 .argument = "seconds",
+                 .expected = "a finite number > 0, the wall time of a launch",
+                 .got = printable(seconds),
+                 .site = site,
+                 .kind = ErrorKind::kInvalidArgument});
+  }
   LoopTuner tuner;
   tuner.target_ns_ = seconds * 1e9;
   return tuner;

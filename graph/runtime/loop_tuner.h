@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "keel/core/base/call_site.h"
 #include "keel/core/base/export.h"
 
 namespace keel {
@@ -17,9 +18,9 @@ class KEEL_API LoopTuner {
   // Returns the smallest size whose steps take at most 2 % longer than those of the best one tried.
   // Sizes go up from 1 until they no longer help.
   static LoopTuner plateau();
-  // Launches of about this wall time, following the steps as they get slower or faster. REQUIRES
-  // seconds > 0.
-  static LoopTuner time_target(double seconds);
+  // Launches of about this wall time, following the steps as they get slower or faster. Throws
+  // Error unless it is finite and > 0.
+  static LoopTuner time_target(double seconds, CallSite site = CallSite::here());
 
   // Steps of the next launch.
   int64_t next() const;

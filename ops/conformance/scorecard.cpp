@@ -53,15 +53,37 @@ std::string check_forward(Backend& backend, const Case& c) {
   return compare_outputs(run_on(backend, c, c.outputs), *graph, expected);
 }
 
+// How many cases have a gradient, and how many of these gradients the backend does not run.
+struct GradientsRun {
+  int cases = 0;
+  int not_run = 0;
+  std::string reason;  // why it does not run the first of these
+};
+
+std::string note_of(const GradientsRun& gradients) {
+  if (gradients.not_run == 0) return "";
+  std::string text = "gradient not run";
+  if (gradients.not_run < gradients.cases) {
+    text += " in " + std::to_string(gradients.not_run) + " of " + std::to_string(gradients.cases) +
+            " cases";
+  }
+  return text + ": " + gradients.reason;
+}
+
 // A gradient is many ops: its error is bounded by the largest number on the way, not element by
 // element.
-std::string check_gradient(Backend& backend, const Case& c) {
+std::string check_gradient(Backend& backend, const Case& c, GradientsRun& run) {
   const Value loss = weighted_sum(c);
   Values xs;
   for (const size_t i : differentiable_inputs(c)) xs.push_back(c.inputs[i]);
   if (!loss.valid() || xs.empty()) return "";
   const Values fetches = gradients(loss, xs);
-  if (!claim_of(backend, c, fetches).runs) return "";
+  ++run.cases;
+  const Claim claim = claim_of(backend, c, fetches);
+  if (!claim.runs) {
+    if (run.not_run++ == 0) run.reason = claim.reason;
+    return "";
+  }
   const auto graph = specialise_case(c, fetches);
   const Evaluation expected(*graph, c.tensors);
   const std::vector<Tensor> got = run_on(backend, c, fetches);
@@ -108,16 +130,30 @@ Score first_look(const Backend& backend, const OpDef& op, DType dtype) {
 
 void look_closely(Backend& backend, const OpDef& op, int count, Score& score) {
   bool composed = false;
+  std::string refusal;  // of the first case that the backend does not run
+  GradientsRun gradients_run;
   score.detail = check_cases(op, score.dtype, count, [&](const Case& c) -> std::string {
     const Claim claim = claim_of(backend, c, c.outputs);
-    if (!claim.runs) return "";
+    if (!claim.runs) {
+      if (refusal.empty()) refusal = claim.reason;
+      return "";
+    }
     ++score.cases;
     composed = composed || claim.composed;
     const std::string difference = check_forward(backend, c);
-    return difference.empty() ? check_gradient(backend, c) : difference;
+    return difference.empty() ? check_gradient(backend, c, gradients_run) : difference;
   });
-  if (composed) score.verdict = Verdict::kComposed;
-  if (!score.detail.empty()) score.verdict = Verdict::kFail;
+  if (!score.detail.empty()) {
+    score.verdict = Verdict::kFail;
+  } else if (score.cases == 0) {
+    // The few samples of the first look say that it runs, but nothing that was run says so.
+    score.verdict = Verdict::kUnsupported;
+    score.detail = "no case of " + std::to_string(count) + " was run" +
+                   (refusal.empty() ? "" : ": " + refusal);
+  } else {
+    if (composed) score.verdict = Verdict::kComposed;
+    score.detail = note_of(gradients_run);
+  }
 }
 
 std::vector<const OpDef*> chosen_ops(const std::vector<std::string>& names) {

@@ -17,7 +17,7 @@ namespace keel::conformance {
 enum class Verdict {
   kPass,         // the backend's own kernel, within the op's bound
   kComposed,     // the same, as a composition of other ops in some case at least
-  kUnsupported,  // neither the op nor a composition of it runs
+  kUnsupported,  // neither the op nor a composition of it runs, in a few samples or in all cases
   kFail,         // a result outside of the bound, or an exception
 };
 // "pass", "composed", "unsupported", "fail".
@@ -27,9 +27,10 @@ struct Score {
   std::string op;
   DType dtype = f32;
   Verdict verdict = Verdict::kPass;
-  int cases = 0;  // that were run
+  int cases = 0;  // that were run; at least one where the verdict is pass or composed
   // Unsupported: the backend's reason. Fail: the case, the first element that differs, what was
-  // expected and the bound.
+  // expected and the bound. Pass and composed: in how many cases the gradient was not run, and why;
+  // empty where it was in all that have one.
   std::string detail;
 };
 

@@ -127,8 +127,34 @@ class TurnedProduct {
   std::vector<int64_t> perm_;
 };
 
-bool same(double got, double expected) {
-  return got == expected || (std::isnan(got) && std::isnan(expected));
+// Whole numbers beyond 2^53 are compared and shown as what they are; a double would round them.
+bool is_same_integer(const Tensor& got, const Tensor& expected, size_t i) {
+  return visit_dtype(expected.dtype(),
+                     [&]<class T>() { return got.data<T>()[i] == expected.data<T>()[i]; });
+}
+std::string element_text(const Tensor& tensor, int64_t i) {
+  std::ostringstream text;
+  text.precision(17);
+  if (tensor.dtype() == i64)
+    text << tensor.data<int64_t>()[static_cast<size_t>(i)];
+  else
+    text << tensor.at(i);
+  return text.str();
+}
+
+// Returns how far a float is beyond its limit; nothing where it is within. NaN equals NaN, and an
+// infinity itself alone: a limit that is infinite, too, would let any number pass. With
+// `equal_bits` a zero is of the expected sign.
+std::optional<double> float_excess(double got, double expected, double limit, bool equal_bits) {
+  if (std::isnan(got) && std::isnan(expected)) return std::nullopt;
+  if (got == expected) {
+    if (equal_bits && std::signbit(got) != std::signbit(expected)) return 0;
+    return std::nullopt;
+  }
+  if (!std::isfinite(got) || !std::isfinite(expected)) return INFINITY;
+  const double error = std::fabs(got - expected);
+  if (error <= limit) return std::nullopt;
+  return std::isfinite(error) ? error - limit : INFINITY;
 }
 
 }  // namespace
@@ -190,19 +216,25 @@ std::string compare(const Tensor& got, const Tensor& expected, const ErrorBound&
     return "has type " + to_string(got.type()) + ", expected " + to_string(expected.type());
   }
   const double relative = bound.k * epsilon(expected.dtype()) + product_error;
+  const bool equal_bits = bound.ulps == 0 && relative == 0;
+  const auto excess_of = [&](int64_t i) -> std::optional<double> {
+    if (!is_float(expected.dtype())) {
+      if (is_same_integer(got, expected, static_cast<size_t>(i))) return std::nullopt;
+      return std::fabs(got.at(i) - expected.at(i));
+    }
+    const double absolute = relative == 0 ? 0 : relative * std::fabs(scale.at(i));
+    const double limit = bound.ulps * ulp(expected.dtype(), expected.at(i)) + absolute;
+    return float_excess(got.at(i), expected.at(i), limit, equal_bits);
+  };
   int64_t wrong = 0, first = 0, worst = 0;
   double worst_excess = -1;
   for (int64_t i = 0; i < expected.num_elements(); ++i) {
-    if (same(got.at(i), expected.at(i))) continue;
-    const double absolute = relative == 0 ? 0 : relative * std::fabs(scale.at(i));
-    const double limit = bound.ulps * ulp(expected.dtype(), expected.at(i)) + absolute;
-    const double error = std::fabs(got.at(i) - expected.at(i));
-    if (error <= limit) continue;
+    const std::optional<double> excess = excess_of(i);
+    if (!excess) continue;
     if (++wrong == 1) first = i;
-    const double excess = std::isfinite(error) ? error - limit : INFINITY;
-    if (excess > worst_excess) {
+    if (*excess > worst_excess) {
       worst = i;
-      worst_excess = excess;
+      worst_excess = *excess;
     }
   }
   if (wrong == 0) return "";
@@ -211,8 +243,8 @@ std::string compare(const Tensor& got, const Tensor& expected, const ErrorBound&
   text << wrong << " of " << expected.num_elements() << " elements of "
        << to_string(expected.type()) << " differ; ";
   const auto describe = [&](const char* which, int64_t i) {
-    text << which << ", number " << i << ": got " << got.at(i) << ", expected " << expected.at(i)
-         << " within " << bound.ulps << " ulps";
+    text << which << ", number " << i << ": got " << element_text(got, i) << ", expected "
+         << element_text(expected, i) << " within " << bound.ulps << " ulps";
     if (relative != 0) text << " + " << relative << " * " << std::fabs(scale.at(i));
   };
   describe("the first", first);

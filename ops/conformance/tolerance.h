@@ -27,8 +27,9 @@ Tensor scale_of(const Node& node, size_t output, const std::vector<Tensor>& inpu
 // nodes and of integers.
 double product_error(const Node& node, size_t output, const std::vector<Tensor>& inputs);
 
-// Returns what differs: nothing, or the first and the worst element in words. NaN equals NaN.
-// `scale` may be empty where bound.k and `product_error` are 0.
+// Returns what differs: nothing, or the first and the worst element in words. NaN equals NaN, an
+// infinity nothing but itself, and where the bound is 0 a zero one of the same sign. `scale` may be
+// empty where bound.k and `product_error` are 0.
 std::string compare(const Tensor& got, const Tensor& expected, const ErrorBound& bound,
                     const Tensor& scale, double product_error = 0);
 

@@ -6,6 +6,7 @@
 #include "keel/core/base/printable.h"
 #include "keel/core/tensor/tensor.h"
 #include "keel/graph/ir/graph.h"
+#include "keel/ops/nn/remembered.h"
 
 namespace keel {
 
@@ -90,10 +91,14 @@ void require_pair(const std::string& who, const Value& state, const Value& gradi
                  .site = site});
   }
   require_float(state, who.c_str(), "states", site);
-  if (!gradient.valid() || gradient.type() != state.type()) {
+  const Type wide{memory_dtype(state.dtype()), state.shape()};
+  const bool fits =
+      gradient.valid() && (gradient.type() == state.type() || gradient.type() == wide);
+  if (!fits) {
+    const std::string or_wide = wide == state.type() ? "" : " or " + to_string(wide);
     throw Error({.op = who,
                  .argument = "gradient of " + name_of(state.node()),
-                 .expected = to_string(state.type()),
+                 .expected = to_string(state.type()) + or_wide,
                  .got = gradient.valid() ? to_string(gradient.type()) : "an empty Value",
                  .site = site});
   }

@@ -24,8 +24,9 @@ void require_positive_f32(double value, const char* who, const char* option, Cal
 // The operand as a value of the root graph, where states are.
 Value require_root_value(const Operand& operand, const char* who, const char* argument,
                          CallSite site);
-// One gradient for each state, of its type. The states are floats: an integer takes no step that is
-// not cut to a whole number.
+// One gradient for each state, of its type; of a 16-bit state f32, too, as gradients are that were
+// unscaled or summed. The states are floats: an integer takes no step that is not cut to a whole
+// number.
 void require_gradients(const std::string& who, const Values& states, const Values& gradients,
                        CallSite site);
 // A value that is a float: an integer that is scaled would be cut to a whole number.

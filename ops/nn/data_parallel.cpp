@@ -232,8 +232,6 @@ GlobalGradients DataParallel::gradients(Operand loss, const Values& states,
   }
 
   if (scaler) global.gradients = scaler->unscaled(global.gradients, line);
-  for (size_t i = 0; i < states.size(); ++i)
-    global.gradients[i] = cast(Operand(global.gradients[i], line), states[i].dtype(), line);
   auto next = others.begin();
   global.loss = cast(Operand(*next++, line), value.dtype(), line);
   for (size_t i = 0; i < flags.size(); ++i)

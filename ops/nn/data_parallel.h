@@ -63,7 +63,9 @@ struct DataParallelOptions {
 
 // Holds what a step came to on all ranks together, with the same bits on each of them.
 struct GlobalGradients {
-  Values gradients;   // of the mean of the ranks' losses: one for each state, and of its type
+  // Gradients of the mean of the ranks' losses: one for each state, and of its type, but that of a
+  // 16-bit state is f32 where it was summed or unscaled.
+  Values gradients;
   Value loss;         // that mean, of the loss's dtype
   Values flags;       // for each flag that was given, whether it is true on any rank
   Value finite;       // with a scaler: LossScaler::finite of all ranks' gradients

@@ -4,9 +4,12 @@
 #include <utility>
 
 #include "keel/core/base/printable.h"
+#include "keel/graph/ir/graph.h"
 #include "keel/ops/composed/channel_norm.h"
 #include "keel/ops/composed/convolutions.h"
+#include "keel/ops/conv.h"
 #include "keel/ops/elementwise.h"
+#include "keel/ops/nn/in_name_of.h"
 #include "keel/ops/nn/layer_errors.h"
 #include "keel/ops/shape.h"
 #include "keel/ops/window_rules.h"
@@ -46,6 +49,43 @@ Value weights_beside(Value weights, bool first, CallSite line) {
   return transpose(Operand(weights, line), perm, line);
 }
 
+// The options of layers as conv2d and conv_transpose2d take them.
+template <class Options>
+Conv2dAttributes conv_attributes(const Options& options) {
+  return {.stride = options.stride,
+          .padding = options.padding,
+          .pads = options.pads,
+          .dilation = options.dilation,
+          .groups = options.groups,
+          .layout = options.layout,
+          .algorithm = options.algorithm};
+}
+Conv1dOptions conv1d_options(const Conv1dLayerOptions& options) {
+  return {.stride = options.stride,
+          .padding = options.padding,
+          .pads = options.pads,
+          .dilation = options.dilation,
+          .groups = options.groups,
+          .layout = options.layout};
+}
+
+// Refuses in the name of the layer, before it has made states whose names would then be taken, what
+// its calls would refuse of its options. So `call` is made once in a graph that goes away, with
+// weights of that type and x of a size that is not known.
+template <class Call>
+void require_callable(const char* layer, const Scope& scope, int64_t in, const Type& weights,
+                      bool first, const Call& call) {
+  const CallSite line = scope.site();
+  std::vector<int64_t> images(weights.shape.rank(), kUnknownDim);
+  images[first ? 1 : images.size() - 1] = in;
+  Graph gone;
+  in_name_of({layer_title(layer, scope)}, [&] {
+    const Value x = gone.input("x", weights.dtype, Shape(images), line);
+    const Value parameter = gone.input("weights", weights.dtype, weights.shape, line);
+    return call(Operand(x, line), Operand(weights_beside(parameter, first, line), line), line);
+  });
+}
+
 // Adds the bias, where there is one, to each channel.
 Value with_bias(Value y, Value bias, bool first, CallSite line) {
   if (!bias.valid()) return y;
@@ -78,32 +118,30 @@ Conv2d::Conv2d(const Scope& scope, int64_t in, int64_t out, std::vector<int64_t>
                const Conv2dOptions& options)
     : Module(scope), options_(options), in_(in) {
   require_channels("conv2d", scope, in, out, options.groups, options.dtype);
-  images_channels_first("conv2d", scope, options.layout);
+  const bool first = images_channels_first("conv2d", scope, options.layout);
   const std::vector<int64_t> window =
       height_and_width("conv2d", scope, "kernel", std::move(kernel));
+  const Type weights{options.dtype, {window[0], window[1], in / options.groups, out}};
+  require_callable("conv2d", scope, in, weights, first,
+                   [&](const Operand& x, const Operand& w, CallSite line) {
+                     return conv2d(x, w, conv_attributes(options), line);
+                   });
   std::tie(weight_, bias_) =
-      make_weight_and_bias("conv2d", scope,
-                           {"weight",
-                            options.weights,
-                            {options.dtype, {window[0], window[1], in / options.groups, out}}},
+      make_weight_and_bias("conv2d", scope, {"weight", options.weights, weights},
                            {"bias", options.bias, {options.dtype, {out}}}, options.use_bias);
 }
 
 Value Conv2d::operator()(Operand x, CallSite site) const {
   const CallSite line = line_of(x, site);
   const bool first = options_.layout == kChannelsFirst;
-  const Value input = require_input(layer_title("conv2d", scope()), graph(), x, weight_.dtype(), 4,
-                                    first ? 1 : -1, in_, line);
+  const std::string title = layer_title("conv2d", scope());
+  const Value input =
+      require_input(title, graph(), x, weight_.dtype(), 4, first ? 1 : -1, in_, line);
   const LabelScope here = open_scope();
-  const Value y = conv2d(Operand(input, line), Operand(weights_beside(weight_, first, line), line),
-                         {.stride = options_.stride,
-                          .padding = options_.padding,
-                          .pads = options_.pads,
-                          .dilation = options_.dilation,
-                          .groups = options_.groups,
-                          .layout = options_.layout,
-                          .algorithm = options_.algorithm},
-                         line);
+  const Operand weights(weights_beside(weight_, first, line), line);
+  const Value y = in_name_of({title, {}, "conv2d"}, [&] {
+    return conv2d(Operand(input, line), weights, conv_attributes(options_), line);
+  });
   return with_bias(y, bias_, first, line);
 }
 
@@ -111,33 +149,31 @@ ConvTranspose2d::ConvTranspose2d(const Scope& scope, int64_t in, int64_t out,
                                  std::vector<int64_t> kernel, const ConvTranspose2dOptions& options)
     : Module(scope), options_(options), in_(in) {
   require_channels("conv transpose2d", scope, in, out, options.groups, options.dtype);
-  images_channels_first("conv transpose2d", scope, options.layout);
+  const bool first = images_channels_first("conv transpose2d", scope, options.layout);
   const std::vector<int64_t> window =
       height_and_width("conv transpose2d", scope, "kernel", std::move(kernel));
+  const Type weights{options.dtype, {window[0], window[1], out / options.groups, in}};
+  require_callable("conv transpose2d", scope, in, weights, first,
+                   [&](const Operand& x, const Operand& w, CallSite line) {
+                     return conv_transpose2d(x, w, conv_attributes(options), options.size, line);
+                   });
   std::tie(weight_, bias_) =
-      make_weight_and_bias("conv transpose2d", scope,
-                           {"weight",
-                            options.weights,
-                            {options.dtype, {window[0], window[1], out / options.groups, in}}},
+      make_weight_and_bias("conv transpose2d", scope, {"weight", options.weights, weights},
                            {"bias", options.bias, {options.dtype, {out}}}, options.use_bias);
 }
 
 Value ConvTranspose2d::operator()(Operand x, CallSite site) const {
   const CallSite line = line_of(x, site);
   const bool first = options_.layout == kChannelsFirst;
-  const Value input = require_input(layer_title("conv transpose2d", scope()), graph(), x,
-                                    weight_.dtype(), 4, first ? 1 : -1, in_, line);
+  const std::string title = layer_title("conv transpose2d", scope());
+  const Value input =
+      require_input(title, graph(), x, weight_.dtype(), 4, first ? 1 : -1, in_, line);
   const LabelScope here = open_scope();
-  const Value y =
-      conv_transpose2d(Operand(input, line), Operand(weights_beside(weight_, first, line), line),
-                       {.stride = options_.stride,
-                        .padding = options_.padding,
-                        .pads = options_.pads,
-                        .dilation = options_.dilation,
-                        .groups = options_.groups,
-                        .layout = options_.layout,
-                        .algorithm = options_.algorithm},
-                       options_.size, line);
+  const Operand weights(weights_beside(weight_, first, line), line);
+  const Value y = in_name_of({title, {}, "conv_transpose2d"}, [&] {
+    return conv_transpose2d(Operand(input, line), weights, conv_attributes(options_), options_.size,
+                            line);
+  });
   return with_bias(y, bias_, first, line);
 }
 
@@ -145,28 +181,39 @@ Conv1d::Conv1d(const Scope& scope, int64_t in, int64_t out, int64_t kernel,
                const Conv1dLayerOptions& options)
     : Module(scope), options_(options), in_(in) {
   require_channels("conv1d", scope, in, out, options.groups, options.dtype);
-  channels_first("conv1d", scope, options.layout, "NWC", "NCW");
+  const bool first = channels_first("conv1d", scope, options.layout, "NWC", "NCW");
   require_size("conv1d", scope, "kernel", kernel);
-  std::tie(weight_, bias_) = make_weight_and_bias(
-      "conv1d", scope,
-      {"weight", options.weights, {options.dtype, {kernel, in / options.groups, out}}},
-      {"bias", options.bias, {options.dtype, {out}}}, options.use_bias);
+  // Here conv2d would speak of two axes.
+  require_size("conv1d", scope, "stride", options.stride);
+  require_size("conv1d", scope, "dilation", options.dilation);
+  for (const int64_t pad : options.pads) {
+    if (pad >= 0) continue;
+    refuse_argument(layer_title("conv1d", scope), "pads", "numbers of at least 0",
+                    std::to_string(pad), scope.site());
+  }
+  const Type weights{options.dtype, {kernel, in / options.groups, out}};
+  require_callable("conv1d", scope, in, weights, first,
+                   [&](const Operand& x, const Operand& w, CallSite line) {
+                     return conv1d(x, w, conv1d_options(options), line);
+                   });
+  std::tie(weight_, bias_) =
+      make_weight_and_bias("conv1d", scope, {"weight", options.weights, weights},
+                           {"bias", options.bias, {options.dtype, {out}}}, options.use_bias);
 }
 
 Value Conv1d::operator()(Operand x, CallSite site) const {
   const CallSite line = line_of(x, site);
   const bool first = options_.layout == "NCW";
-  const Value input = require_input(layer_title("conv1d", scope()), graph(), x, weight_.dtype(), 3,
-                                    first ? 1 : -1, in_, line);
+  const std::string title = layer_title("conv1d", scope());
+  const Value input =
+      require_input(title, graph(), x, weight_.dtype(), 3, first ? 1 : -1, in_, line);
   const LabelScope here = open_scope();
-  const Value y = conv1d(Operand(input, line), Operand(weights_beside(weight_, first, line), line),
-                         {.stride = options_.stride,
-                          .padding = options_.padding,
-                          .pads = options_.pads,
-                          .dilation = options_.dilation,
-                          .groups = options_.groups,
-                          .layout = options_.layout},
-                         line);
+  const Operand weights(weights_beside(weight_, first, line), line);
+  // The shapes that it tells of have one row.
+  const std::string row = ", as a conv2d of one row";
+  const Value y = in_name_of({title + row, {}, "conv1d" + row}, [&] {
+    return conv1d(Operand(input, line), weights, conv1d_options(options_), line);
+  });
   return with_bias(y, bias_, first, line);
 }
 
@@ -226,11 +273,13 @@ GroupNorm::GroupNorm(const Scope& scope, int64_t groups, int64_t channels,
 
 Value GroupNorm::operator()(Operand x, CallSite site) const {
   const CallSite line = line_of(x, site);
-  const Value input =
-      require_normed(layer_title("group norm", scope()), x, weight_, options_.channel_axis, line);
+  const std::string title = layer_title("group norm", scope());
+  const Value input = require_normed(title, x, weight_, options_.channel_axis, line);
   const LabelScope here = open_scope();
-  return group_norm(Operand(input, line), groups_, Operand(weight_, line), Operand(bias_, line),
-                    {.epsilon = options_.epsilon, .channel_axis = options_.channel_axis}, line);
+  return in_name_of({title, {}, "group_norm"}, [&] {
+    return group_norm(Operand(input, line), groups_, Operand(weight_, line), Operand(bias_, line),
+                      {.epsilon = options_.epsilon, .channel_axis = options_.channel_axis}, line);
+  });
 }
 
 }  // namespace keel

@@ -35,7 +35,7 @@ class KEEL_API Conv2d : public Module {
  public:
   // Makes the parameters "weight" [kernel height, kernel width, in / groups, out] and "bias" [out].
   // Throws Error for sizes < 1, groups that do not divide the channels, another layout, a dtype
-  // that is no float.
+  // that is no float, and settings of windows that conv2d does not take.
   Conv2d(const Scope& scope, int64_t in, int64_t out, std::vector<int64_t> kernel,
          const Conv2dOptions& options = {});
 
@@ -73,7 +73,9 @@ struct ConvTranspose2dOptions {
 class KEEL_API ConvTranspose2d : public Module {
  public:
   // Makes the parameters "weight" [kernel height, kernel width, out / groups, in], those of the
-  // conv2d that goes the other way, and "bias" [out]. Throws Error as Conv2d does.
+  // conv2d that goes the other way, and "bias" [out]. So the fan_in that initializers take from the
+  // weight's shape, he_uniform included, is kernel height * kernel width * out / groups, as
+  // PyTorch's for its transposed weights. Throws Error as Conv2d does.
   ConvTranspose2d(const Scope& scope, int64_t in, int64_t out, std::vector<int64_t> kernel,
                   const ConvTranspose2dOptions& options = {});
 
@@ -132,7 +134,9 @@ struct BatchNormOptions {
 
 // Normalises each channel of x, of any rank from 2 on. In training by the batch's
 // own mean and variance, which move the running ones: minimize() gathers that update. In evaluation
-// by the running ones.
+// by the running ones. The running variance goes by the batch's own, the mean of the squared
+// distances, as that of Keras and ONNX does; PyTorch's goes by m / (m - 1) times it, of m elements
+// a channel.
 class KEEL_API BatchNorm : public Module {
  public:
   // Makes the parameters "weight" and "bias" and the buffers "running_mean" and "running_var", each

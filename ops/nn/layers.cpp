@@ -5,6 +5,7 @@
 #include "keel/ops/composed/losses.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/matmul.h"
+#include "keel/ops/nn/in_name_of.h"
 #include "keel/ops/nn/layer_errors.h"
 #include "keel/ops/random.h"
 
@@ -63,7 +64,8 @@ Dropout::Dropout(const Scope& scope, double rate) : Module(scope), rate_(rate) {
 
 Value Dropout::operator()(Operand x, Mode mode, CallSite site) const {
   const LabelScope here = open_scope();
-  return dropout(x, rate_, mode == Mode::kTraining, site);
+  return in_name_of({layer_title("dropout", scope()), {}, "dropout"},
+                    [&] { return dropout(x, rate_, mode == Mode::kTraining, site); });
 }
 
 void Sequential::append(Layer layer) {

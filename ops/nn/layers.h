@@ -69,6 +69,13 @@ class KEEL_API Dropout : public Module {
   double rate_;
 };
 
+// A layer that is called in one way only: a function, or an object with one operator(), which is no
+// template.
+template <class L>
+concept CalledInOneWay = std::is_pointer_v<L> || requires {
+  &L::operator();
+};
+
 template <class L>
 concept LayerFunction = std::is_invocable_v<const L&, Value, Mode, CallSite> ||
     std::is_invocable_v<const L&, Value, Mode> || std::is_invocable_v<const L&, Value, CallSite> ||
@@ -88,11 +95,11 @@ class Layer {
       if constexpr (std::is_invocable_v<const L&, Value, Mode, CallSite>)
         return layer(x, mode, site);
       else if constexpr (std::is_invocable_v<const L&, Value, Mode>)
-        return layer(x, mode);
+        return layer(input_of<L, Mode>(x, site), mode);
       else if constexpr (std::is_invocable_v<const L&, Value, CallSite>)
         return layer(x, site);
       else
-        return layer(x);
+        return layer(input_of<L>(x, site));
     };
   }
 
@@ -101,6 +108,20 @@ class Layer {
   Value operator()(Value x, Mode mode, CallSite site) const { return call_(x, mode, site); }
 
  private:
+  // An Operand that is made here brings the user's line to a layer that does not take it by itself.
+  // Others get the Value: a generic lambda may ask it for its shape.
+  template <class L, class... More>
+  static auto input_of(Value x, CallSite site) {
+    if constexpr (CalledInOneWay<L>) {
+      if constexpr (std::is_invocable_v<const L&, Operand, More...>)
+        return Operand(x, site);
+      else
+        return x;
+    } else {
+      return x;
+    }
+  }
+
   std::function<Value(Value, Mode, CallSite)> call_;
 };
 

@@ -41,6 +41,16 @@ void check(const ExponentialLossScale& rule, CallSite site) {
           "between 0 and 1, and less than 1 as f32", rule.decr_ratio);
 }
 
+void require_flag(const Value& flag, const char* argument, CallSite site) {
+  const Value given = require_root_value(Operand(flag, site), kLossScaler, argument, site);
+  if (given.type() == Type{boolean, {}}) return;
+  throw Error({.op = kLossScaler,
+               .argument = argument,
+               .expected = to_string(Type{boolean, {}}),
+               .got = to_string(given.type()),
+               .site = site});
+}
+
 }  // namespace
 
 LossScaler::LossScaler(Graph& graph, const LossScale& scale, std::string name, CallSite site)
@@ -80,9 +90,9 @@ Values LossScaler::unscaled(const Values& gradients, CallSite site) const {
     const DType dtype = memory_dtype(g.dtype());
     const Value scaled = cast(Operand(g, site), dtype, site);
     // The factor is an f32: to f64 gradients it would be off by half of their digits.
-    const Value wide =
-        dtype == f64 ? div(scaled, cast(scale_, f64, site), site) : mul(scaled, factor, site);
-    results.push_back(cast(wide, g.dtype(), site));
+    // The result stays wide: what 16 bits hold of a scaled gradient may be 0 in them unscaled.
+    results.push_back(dtype == f64 ? div(scaled, cast(scale_, f64, site), site)
+                                   : mul(scaled, factor, site));
   }
   return results;
 }
@@ -97,11 +107,12 @@ Value LossScaler::finite(const Values& gradients, CallSite site) const {
 }
 
 Update LossScaler::update(Value finite, Value when, CallSite site) const {
-  const Value good = require_root_value(Operand(finite, site), kLossScaler, "finite", site);
+  require_flag(finite, "finite", site);
+  if (when.valid()) require_flag(when, "when", site);
   const auto* rule = std::get_if<ExponentialLossScale>(&rule_);
   if (rule == nullptr) return {};
   const OwnScope here(*graph_, kLossScale, site);
-  return exponential_update(*rule, good, when, site);
+  return exponential_update(*rule, finite, when, site);
 }
 
 Update LossScaler::exponential_update(const ExponentialLossScale& rule, Value finite, Value when,

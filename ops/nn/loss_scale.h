@@ -1,9 +1,9 @@
 // Loss scaling: gradients that f16 could not hold are computed of a loss that is so many times
 // larger, and divided again. A step whose gradients overflowed is skipped: states, running
-// statistics and keel/updates stay as they are, keel/step goes on. The scale is fixed, or grows
-// after good steps and shrinks after bad ones; it is a state, so it is saved, and resuming in the
-// middle of a growth interval is exact. All are compositions of ops. Building: one thread per
-// graph.
+// statistics and keel/updates stay as they are, keel/step goes on. The scale is fixed, which makes
+// no states, or it grows after good steps and shrinks after bad ones; then it is a state, so it is
+// saved, and resuming in the middle of a growth interval is exact. All are compositions of ops.
+// Building: one thread per graph.
 //
 //   LossScaler scaler(loss.graph(), ExponentialLossScale{});
 //   auto states = trainable_states(loss);
@@ -53,10 +53,10 @@ using LossScale = std::variant<FixedLossScale, ExponentialLossScale>;
 
 class KEEL_API LossScaler {
  public:
-  // Makes the states "<name>/scale" (f32) and, of an exponential scale, "<name>/good_steps" and
-  // "<name>/bad_steps" (i64). Two scalers of a graph have two names. Throws Error for a scale
-  // below 1, counts below 1, a growth below 1, either of them above 3.4e38, and a shrinking that is
-  // not in (0, 1).
+  // Makes, of an exponential scale, the states "<name>/scale" (f32), "<name>/good_steps" and
+  // "<name>/bad_steps" (i64); a fixed one is a constant, and its name is not used. Two exponential
+  // scales of a graph have two names. Throws Error for a scale below 1, counts below 1, a growth
+  // below 1, either of them above 3.4e38, and a shrinking that is not in (0, 1).
   LossScaler(Graph& graph, const LossScale& scale, std::string name = "loss_scale",
              CallSite site = CallSite::here());
 
@@ -64,14 +64,17 @@ class KEEL_API LossScaler {
   Value scale() const noexcept { return scale_; }
   // Returns loss * scale, in the loss's dtype. Throws Error for a fixed scale that does not fit it.
   Value scaled(Operand loss, CallSite site = {}) const;
-  // Returns the gradients divided by the scale. Throws Error for gradients that are no floats.
+  // Returns the gradients divided by the scale, those of 16 bits in f32: in their own dtype what
+  // the scale has saved would be lost again. Optimizers, accumulate_gradients and clipping take
+  // them so. Throws Error for gradients that are no floats.
   Values unscaled(const Values& gradients, CallSite site = CallSite::here()) const;
   // Returns a bool scalar of gradients, scaled or unscaled: all are finite, and nothing they depend
   // on was stopped at the largest f16 (float_status). Without an overflow check it is always true.
   Value finite(const Values& gradients, CallSite site = CallSite::here()) const;
   // Returns the next values of the scaler's states, which every step needs: `finite` says whether
   // it was a good one. Steps in which `when` (a bool scalar) is false count for nothing, as those
-  // of micro-batches before the last.
+  // of micro-batches before the last. A fixed scale has none. Throws Error for flags that are no
+  // bool scalars of the root graph, but for a `when` that is not given.
   Update update(Value finite, Value when = {}, CallSite site = CallSite::here()) const;
 
  private:

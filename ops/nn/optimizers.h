@@ -84,8 +84,9 @@ class KEEL_API Optimizer {
   Update minimize(Operand loss, CallSite site = {}) const;
   // For these states only.
   Update minimize(Operand loss, const Values& states, CallSite site = {}) const;
-  // With gradients of the user's making, one for each state and of its type. Attached updates are
-  // not included. A schedule that goes by the loss (reduce_on_plateau) needs it; Error without.
+  // With gradients of the user's making, one for each state and of its type; of a 16-bit state f32,
+  // too, as LossScaler::unscaled and accumulate_gradients give them. Attached updates are not
+  // included. A schedule that goes by the loss (reduce_on_plateau) needs it; Error without.
   Update apply(const Values& states, const Values& gradients,
                CallSite site = CallSite::here()) const;
   Update apply(const Values& states, const Values& gradients, Operand loss,

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "keel/ops/composed/global_pooling.h"
+#include "keel/ops/nn/in_name_of.h"
 #include "keel/ops/nn/layer_errors.h"
 
 namespace keel {
@@ -17,7 +18,8 @@ MaxPool2d::MaxPool2d(const Scope& scope, const std::vector<int64_t>& window,
 
 Value MaxPool2d::operator()(Operand x, CallSite site) const {
   const LabelScope here = open_scope();
-  return max_pool2d(x, attributes_, line_of(x, site));
+  return in_name_of({layer_title("max pool", scope()), {}, "max_pool2d"},
+                    [&] { return max_pool2d(x, attributes_, line_of(x, site)); });
 }
 
 AvgPool2d::AvgPool2d(const Scope& scope, const std::vector<int64_t>& window,
@@ -32,7 +34,8 @@ AvgPool2d::AvgPool2d(const Scope& scope, const std::vector<int64_t>& window,
 
 Value AvgPool2d::operator()(Operand x, CallSite site) const {
   const LabelScope here = open_scope();
-  return avg_pool2d(x, attributes_, line_of(x, site));
+  return in_name_of({layer_title("avg pool", scope()), {}, "avg_pool2d"},
+                    [&] { return avg_pool2d(x, attributes_, line_of(x, site)); });
 }
 
 GlobalMaxPool2d::GlobalMaxPool2d(const Scope& scope, std::string layout)
@@ -40,7 +43,8 @@ GlobalMaxPool2d::GlobalMaxPool2d(const Scope& scope, std::string layout)
 
 Value GlobalMaxPool2d::operator()(Operand x, CallSite site) const {
   const LabelScope here = open_scope();
-  return global_max_pool2d(x, layout_, false, line_of(x, site));
+  return in_name_of({layer_title("global max pool", scope()), {}, "global_max_pool2d"},
+                    [&] { return global_max_pool2d(x, layout_, false, line_of(x, site)); });
 }
 
 GlobalAvgPool2d::GlobalAvgPool2d(const Scope& scope, std::string layout)
@@ -48,7 +52,8 @@ GlobalAvgPool2d::GlobalAvgPool2d(const Scope& scope, std::string layout)
 
 Value GlobalAvgPool2d::operator()(Operand x, CallSite site) const {
   const LabelScope here = open_scope();
-  return global_avg_pool2d(x, layout_, false, line_of(x, site));
+  return in_name_of({layer_title("global avg pool", scope()), {}, "global_avg_pool2d"},
+                    [&] { return global_avg_pool2d(x, layout_, false, line_of(x, site)); });
 }
 
 }  // namespace keel

@@ -106,7 +106,7 @@ Value Schedule::at(ScheduleStep& step, DType dtype) const {
   if (function_ == nullptr) return step.graph().constant(Tensor::full(dtype, {}, rate_), site);
   // The function is called before the entry is made: it may ask other schedules for their rates in
   // this step, and these add entries to rates_ themselves.
-  if (!step.rates_.contains(function_.get())) {
+  if (!step.rates_.contains(function_)) {
     const Value rate =
         require_value(Operand((*function_)(step), site), "learning rate", "schedule");
     if (rate.type() != Type{f32, {}}) {
@@ -116,9 +116,9 @@ Value Schedule::at(ScheduleStep& step, DType dtype) const {
                    .got = to_string(rate.type()),
                    .site = site});
     }
-    step.rates_.emplace(function_.get(), rate);
+    step.rates_.emplace(function_, rate);
   }
-  return cast(step.rates_.at(function_.get()), dtype, site);
+  return cast(step.rates_.at(function_), dtype, site);
 }
 
 Schedule step_decay(double initial, int64_t every, double factor, CallSite site) {

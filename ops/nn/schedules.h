@@ -48,8 +48,9 @@ class KEEL_API ScheduleStep {
   std::shared_ptr<UpdateCount> count_;
   CallSite site_;
   Value updates_;
-  // By schedule: made once for states of all dtypes and groups.
-  std::unordered_map<const void*, Value> rates_;
+  // By schedule: made once for states of all dtypes and groups. The entries keep their schedules'
+  // functions alive, since a later schedule may be made where one lay that is gone.
+  std::unordered_map<std::shared_ptr<const void>, Value> rates_;
 };
 
 class KEEL_API Schedule {

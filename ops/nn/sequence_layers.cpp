@@ -6,6 +6,7 @@
 #include "keel/core/base/error.h"
 #include "keel/ops/composed/rearrange.h"
 #include "keel/ops/elementwise.h"
+#include "keel/ops/nn/in_name_of.h"
 #include "keel/ops/nn/layer_errors.h"
 #include "keel/ops/normalization.h"
 #include "keel/ops/shape.h"
@@ -129,9 +130,11 @@ Embedding::Embedding(const Scope& scope, int64_t rows, int64_t features) : Modul
 
 Value Embedding::operator()(Operand ids, CallSite site) const {
   const CallSite line = line_of(ids, site);
-  const Value rows = require_own(layer_title("embedding", scope()), graph(), ids, "ids", line);
+  const std::string title = layer_title("embedding", scope());
+  const Value rows = require_own(title, graph(), ids, "ids", line);
   const LabelScope here = open_scope();
-  return embedding(Operand(weight_, line), Operand(rows, line), line);
+  return in_name_of({title, {}, "embedding"},
+                    [&] { return embedding(Operand(weight_, line), Operand(rows, line), line); });
 }
 
 MultiHeadAttention::MultiHeadAttention(const Scope& scope, int64_t width, int64_t heads)

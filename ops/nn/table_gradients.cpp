@@ -7,11 +7,11 @@
 #include "keel/ops/elementwise.h"
 #include "keel/ops/gather.h"
 #include "keel/ops/nn/computed_from.h"
-#include "keel/ops/sums/part_sums.h"
 #include "keel/ops/scan.h"
 #include "keel/ops/shape.h"
 #include "keel/ops/slice.h"
 #include "keel/ops/sort.h"
+#include "keel/ops/sums/part_sums.h"
 
 namespace keel {
 namespace {

@@ -79,7 +79,8 @@ class MicroBatches {
     keep(before, now);
   }
 
-  // The mean of `value` in the step that completes the update.
+  // The mean of `value` in the step that completes the update, in the dtype of the sum: of small
+  // gradients 16 bits may hold each and not the mean, and none of those that were unscaled.
   Value mean_of(Value value, const std::string& name) {
     const DType dtype = memory_dtype(value.dtype());
     const Value before = state(name, {dtype, value.shape()});
@@ -87,7 +88,7 @@ class MicroBatches {
     if (sound_.valid()) added = select(sound_, added, zero_of(dtype), site_);
     const Value now = add(before, added, site_);
     keep(before, now);
-    return cast(div(now, count_, site_), value.dtype(), site_);
+    return div(now, count_, site_);
   }
   Value state(const std::string& name, const Type& type) {
     return remembered(graph_, "accumulate_gradients", name, zeros(type.shape, type.dtype),

@@ -40,8 +40,9 @@ KEEL_API Update apply_if(Operand predicate, const Update& update, CallSite site 
 
 // The gradients of several micro-batches, one a step, gathered for one update.
 struct Accumulated {
-  // By gradient, and of its type: what the micro-batches of this update have summed up to, divided
-  // by how many it takes. So it is their mean in the step in which `complete` is true.
+  // By gradient, of f64 gradients f64, else f32: what the micro-batches of this update have summed
+  // up to, divided by how many it takes. So it is their mean in the step in which `complete` is
+  // true.
   Values means;
   Value loss;      // likewise, f32; invalid where none was given
   Value complete;  // bool scalar: whether this step's micro-batch is the last one
@@ -64,8 +65,8 @@ struct AccumulateOptions {
 // and how many there are in "accumulated/micro_batches"; how many of these were not sound, where
 // that is said, in "accumulated/unsound". They are saved, so a training may be stopped and resumed
 // between micro-batches. Throws Error for micro_batches < 1, for gradients that are not one for
-// each state, of its type, for a `sound` that is no bool scalar, and where the graph has states of
-// these names.
+// each state, of its type (of 16-bit states also f32), for a `sound` that is no bool scalar, and
+// where the graph has states of these names.
 KEEL_API Accumulated accumulate_gradients(const Values& states, const Values& gradients,
                                           int64_t micro_batches,
                                           const AccumulateOptions& options = {},

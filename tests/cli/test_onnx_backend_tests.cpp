@@ -1,11 +1,13 @@
 // `keel conformance --onnx`: the backend tests of the ONNX project, from Debian's libonnx-testdata.
 // Nothing that is not refused by the import may fail, and a least number has to pass.
+#include <filesystem>
 #include <string>
 
 #include <doctest/doctest.h>
 
 #include "cli/tool.h"
 #include "support/error_of.h"
+#include "support/onnx_bytes.h"
 #include "support/onnx_test_data.h"
 #include "support/temp_folder.h"
 
@@ -33,6 +35,25 @@ TEST_CASE("the backend tests of onnx pass where they are not refused") {
     CHECK(card.at("counts").at("failed") == 0);
     // The NPU has no f64, and says so when it compiles.
     CHECK(card.at("counts").at("passed").get<int>() >= (backend == "npu" ? 900 : 930));
+  }
+}
+
+TEST_CASE("onnx tests of whole numbers beyond 2^53 go by each of their bits") {
+  constexpr int64_t kBeyond = int64_t{1} << 53;
+  for (const int64_t expected : {kBeyond + 1, kBeyond}) {
+    const TempFolder temp;
+    std::filesystem::create_directories(temp.file("case/test_data_set_0"));
+    temp.write("case/model.onnx", onnx_model({.nodes = {onnx_node("Neg", {"x"}, {"y"})},
+                                              .initializers = {},
+                                              .inputs = {onnx_value("x", 7, {2})},
+                                              .outputs = {onnx_value("y", 7, {2})}}));
+    temp.write("case/test_data_set_0/input_0.pb", onnx_integers("x", {2}, {5, -kBeyond - 1}));
+    temp.write("case/test_data_set_0/output_0.pb", onnx_integers("y", {2}, {-5, expected}));
+    const ToolResult result = run_tool({"conformance", "--onnx", temp.path(), "--backend", "ref"});
+    CAPTURE(result.out + result.err);
+    CHECK(result.exit_code == (expected == kBeyond ? 3 : 0));
+    CHECK(contains(result.out, "element 1: expected 9007199254740992, got 9007199254740993") ==
+          (expected == kBeyond));
   }
 }
 

@@ -68,6 +68,34 @@ TEST_CASE("a plugin that cannot be loaded is an error with the line that asks fo
   CHECK_MESSAGE(contains(error, user_line(__LINE__ - 1)), error);
 }
 
+TEST_CASE("layers of a net that take no line of their own name that of the net's call") {
+  Graph g;
+  const Scope root(g);
+  const Value x = g.input("x", f32, {2, 4, 6});
+  const auto square_of = [](Operand v) { return matmul(v, v); };
+  Sequential block(root / "block"), attention(root / "attention"), squares(root / "squares");
+  block.add<TransformerBlock>(8, 2);
+  attention.add<MultiHeadAttention>(8, 2);
+  squares.add(square_of);
+  const Residual around(root / "around", square_of);
+  const auto fails = [&](const auto& net) { return error_of([&] { net(x, Mode::kTraining); }); };
+  const std::string line = user_line(__LINE__ - 1);
+  for (const std::string& error : {fails(block), fails(attention), fails(squares), fails(around)}) {
+    CHECK_MESSAGE(contains(error, line), error);
+    CHECK_MESSAGE(!contains(error, "layers.h"), error);
+  }
+  const std::string plain = error_of([&] { sequential(x, {square_of}); });
+  CHECK_MESSAGE(contains(plain, user_line(__LINE__ - 1)), plain);
+
+  // A layer that asks what it is given, of whatever type, is given a Value.
+  Sequential ranks(root / "ranks");
+  ranks.add([](const auto& v) { return v * static_cast<float>(v.shape().rank()); })
+      .add([](auto v, Mode) {
+        return reshape(v, {v.shape()[0], -1});
+      });
+  CHECK(ranks(x, Mode::kEvaluation).shape() == Shape{2, 24});
+}
+
 TEST_CASE("options and hooks of a training that fail are errors with the line of the fit") {
   Graph graph;
   const Value x = graph.input("x", f32, {-1});

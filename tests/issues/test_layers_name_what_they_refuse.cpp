@@ -1,4 +1,7 @@
 // Layers that failed in the name of functions and reshapes which the user had not written.
+#include <string>
+#include <utility>
+
 #include <doctest/doctest.h>
 
 #include "keel/graph/control/control_flow.h"
@@ -77,6 +80,36 @@ TEST_CASE("recurrent layers describe the sequence that they were given") {
   for (const std::string& empty :
        {error_of([&] { lstm_layer(nothing); }), error_of([&] { gru_layer(nothing); })}) {
     CHECK(contains(empty, "a known batch (axis 0) beside a time of 0, got f32[?, 0, 3]"));
+  }
+}
+
+TEST_CASE("layers that hand on to a function refuse by their own path") {
+  Graph g;
+  const Scope net = Scope(g) / "net";
+  const Value open = g.input("open", f32, {-1, -1, 8}), whole = g.input("whole", i32, {2, 8});
+  const Value real = g.input("real", f32, {2}), image = g.input("image", f32, {2, 3, 3, 4});
+  const GroupNorm norm(net / "norm", 2, 8);
+  const Dropout drop(net / "drop", 0.5);
+  const Embedding words(net / "words", 10, 4);
+  const Conv2d conv(net / "conv", 4, 4, {5}, {.padding = "valid"});
+  const Conv1d line(net / "line", 8, 4, 9, {.padding = "valid"});
+  const MaxPool2d pool(net / "pool", {5});
+  for (const auto& [expected, error] : {
+           std::pair{"group norm net.norm: x: expected a known number of channels",
+                     error_of([&] { norm(open); })},
+           {"dropout net.drop: x: expected a Value of a float dtype, got i32[2, 8]",
+            error_of([&] { drop(whole, Mode::kTraining); })},
+           {"embedding net.words: ids: expected an integer dtype, got f32",
+            error_of([&] { words(real); })},
+           {"conv2d net.conv: x: expected height of at least 5", error_of([&] { conv(image); })},
+           {"conv1d net.line, as a conv2d of one row: x: expected width of at least 9",
+            error_of([&] {
+              line(g.input("short", f32, {2, 3, 8}));
+            })},
+           {"max pool net.pool: x: expected height of at least 5", error_of([&] { pool(image); })},
+       }) {
+    CHECK_MESSAGE(contains(error, expected), error);
+    CHECK_MESSAGE(contains(error, "test_layers_name_what_they_refuse.cpp"), error);
   }
 }
 

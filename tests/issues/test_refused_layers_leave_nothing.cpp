@@ -78,6 +78,59 @@ TEST_CASE("initializers of another shape or dtype are refused where the layer is
   CHECK_NOTHROW(Dense(root / "d", 2, 3, {.use_bias = false, .bias = nullptr}));
 }
 
+TEST_CASE("convolutions with windows that none takes leave no states") {
+  Graph g;
+  const Scope root(g);
+  const auto conv2d_of = [&](const Conv2dOptions& options) {
+    return refused(g, [&] { Conv2d(root / "c", 4, 6, {3}, options); });
+  };
+  for (const char* layout : {"NHWC", "NCHW"}) {
+    CAPTURE(layout);
+    CHECK(contains(conv2d_of({.stride = {0}, .layout = layout}),
+                   "conv2d c: stride: expected 2 numbers (height, width), or one for both, of at "
+                   "least 1, got [0, 0]"));
+  }
+  CHECK(contains(conv2d_of({.dilation = {1, 2, 3}}), "conv2d c: dilation: expected 2 numbers"));
+  CHECK(contains(conv2d_of({.padding = "full"}),
+                 "conv2d c: padding: expected valid, same or explicit, got \"full\""));
+  CHECK(contains(conv2d_of({.pads = {1, 1, 1, 1}}),
+                 "conv2d c: pads: expected none with padding \"same\", got 4 numbers"));
+  CHECK(contains(conv2d_of({.padding = "explicit", .pads = {1, 1}}),
+                 "conv2d c: pads: expected 4 numbers (top, bottom, left, right)"));
+  CHECK(contains(conv2d_of({.algorithm = "fast"}), "conv2d c: algorithm"));
+  CHECK(Conv2d(root / "c", 4, 6, {3}, {.stride = {2}, .groups = 2}).parameters().size() == 2);
+
+  const auto transposed_of = [&](const ConvTranspose2dOptions& options) {
+    return refused(g, [&] { ConvTranspose2d(root / "t", 4, 6, {3}, options); });
+  };
+  CHECK(contains(transposed_of({.stride = {-1}}), "conv transpose2d t: stride"));
+  CHECK(contains(transposed_of({.padding = "none"}), "conv transpose2d t: padding"));
+  CHECK(contains(transposed_of({.size = {7}}), "conv transpose2d t: size"));
+  CHECK(ConvTranspose2d(root / "t", 4, 6, {3}, {.stride = {2}, .groups = 2, .size = {7, 8}})
+            .parameters()
+            .size() == 2);
+
+  const auto conv1d_of = [&](const Conv1dLayerOptions& options) {
+    return refused(g, [&] { Conv1d(root / "s", 4, 6, 3, options); });
+  };
+  for (const char* layout : {"NWC", "NCW"}) {
+    CAPTURE(layout);
+    CHECK(contains(conv1d_of({.stride = 0, .layout = layout}),
+                   "conv1d s: stride: expected at least 1, got 0"));
+    CHECK(contains(conv1d_of({.padding = "full", .layout = layout}),
+                   "conv1d s: padding: expected valid, same or explicit, got \"full\""));
+  }
+  CHECK(contains(conv1d_of({.dilation = -2}), "conv1d s: dilation: expected at least 1, got -2"));
+  CHECK(contains(conv1d_of({.pads = {1, 1}}), "conv1d s: pads: expected none with padding"));
+  CHECK(contains(conv1d_of({.padding = "explicit", .pads = {1}}),
+                 "conv1d s: pads: expected 2 numbers (in front, behind), got 1"));
+  CHECK(contains(conv1d_of({.padding = "explicit", .pads = {1, -1}}),
+                 "conv1d s: pads: expected numbers of at least 0, got -1"));
+  CHECK(Conv1d(root / "s", 4, 6, 3, {.padding = "explicit", .pads = {1, 0}, .groups = 2})
+            .parameters()
+            .size() == 2);
+}
+
 TEST_CASE("attention and transformer blocks that are refused leave no states") {
   Graph g;
   const Scope root(g);

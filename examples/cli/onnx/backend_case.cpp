@@ -46,6 +46,19 @@ std::string reasons_of(const onnx::Unsupported& unsupported) {
   return reasons;
 }
 
+// As doubles whole numbers beyond 2^53 would be rounded to equal ones.
+bool same_integer(const keel::Tensor& got, const keel::Tensor& expected, int64_t i) {
+  return keel::visit_dtype(got.dtype(), [&]<class T>() {
+    const auto at = static_cast<size_t>(i);
+    return got.data<T>()[at] == expected.data<T>()[at];
+  });
+}
+std::string integer_text(const keel::Tensor& tensor, int64_t i) {
+  if (tensor.dtype() == keel::i64)
+    return fmt::format("{}", tensor.data<int64_t>()[static_cast<size_t>(i)]);
+  return fmt::format("{}", tensor.at(i));
+}
+
 // ONNX's runner has bf16 as the 16-bit integers that NumPy can hold, and compares these.
 double bits_of(const keel::Tensor& tensor, int64_t i) {
   return tensor.data<keel::BFloat16>()[static_cast<size_t>(i)].bits;
@@ -133,10 +146,15 @@ std::string difference(const std::string& name, const keel::Tensor& got,
   }
   const bool as_bits = got.dtype() == keel::bf16;
   for (int64_t i = 0; i < got.num_elements(); ++i) {
+    if (!keel::is_float(got.dtype())) {
+      if (same_integer(got, expected, i)) continue;
+      return fmt::format("{}: element {}: expected {}, got {}", name, i, integer_text(expected, i),
+                         integer_text(got, i));
+    }
     const double a = as_bits ? bits_of(got, i) : got.at(i);
     const double b = as_bits ? bits_of(expected, i) : expected.at(i);
     if (a == b || (std::isnan(a) && std::isnan(b))) continue;
-    const bool close = keel::is_float(got.dtype()) && std::isfinite(a) && std::isfinite(b) &&
+    const bool close = std::isfinite(a) && std::isfinite(b) &&
                        std::fabs(a - b) <= kAbsolute + kRelative * std::fabs(b);
     if (!close) return fmt::format("{}: element {}: expected {}, got {}", name, i, b, a);
   }

@@ -1,7 +1,12 @@
 // Finding a loop size from what launches took, with made-up launch times.
+#include <cmath>
+#include <string>
+
 #include <doctest/doctest.h>
 
 #include "keel/graph/runtime/loop_tuner.h"
+
+#include "support/error_of.h"
 
 namespace keel {
 namespace {
@@ -68,6 +73,16 @@ TEST_CASE("loop tuner: launches of a wanted time follow the step's time") {
   CHECK(tuner.next() == 1);
   tuner.record(0, 5);
   CHECK(tuner.next() == 1);
+}
+
+TEST_CASE("loop tuner: a time that is none is refused") {
+  for (const double seconds : {0.0, -1.0, std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+    CAPTURE(seconds);
+    const std::string error = keel_test::error_of([&] { LoopTuner::time_target(seconds); });
+    CHECK(keel_test::contains(error, "LoopTuner: seconds: expected a finite number > 0"));
+    CHECK(keel_test::contains(error, "test_loop_tuner.cpp"));
+  }
+  CHECK(LoopTuner::time_target(1e-9).next() == 1);
 }
 
 TEST_SUITE_END();

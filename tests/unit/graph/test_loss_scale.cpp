@@ -251,6 +251,27 @@ TEST_CASE("loss scaling: rules that make no sense are refused") {
   CHECK(contains(error_of([&] { all_finite({}); }), "all_finite"));
 }
 
+TEST_CASE("loss scaling: what an update goes by are flags of one element") {
+  Graph g;
+  const Value good = g.input("good", boolean, {});
+  const Value number = g.input("number", f32, {}), several = g.input("several", boolean, {2});
+  const LossScaler fixed(g, FixedLossScale{.scale = 2}), exponential(g, kRule);
+  for (const LossScaler* scaler : {&fixed, &exponential}) {
+    const size_t before = g.size();
+    CHECK(contains(error_of([&] { scaler->update(number); }),
+                   "LossScaler: finite: expected bool[], got f32[]"));
+    CHECK(contains(error_of([&] { scaler->update(several); }),
+                   "LossScaler: finite: expected bool[], got bool[2]"));
+    CHECK(contains(error_of([&] { scaler->update(good, number); }),
+                   "LossScaler: when: expected bool[], got f32[]"));
+    const std::string error = error_of([&] { scaler->update(good, several); });
+    CHECK(contains(error, "LossScaler: when: expected bool[], got bool[2]"));
+    CHECK(contains(error, "test_loss_scale.cpp"));
+    CHECK(g.size() == before);
+    CHECK_NOTHROW(scaler->update(good, good));
+  }
+}
+
 TEST_CASE("loss scaling: it grows to the end of f32 and shrinks to 1 and not further") {
   Graph g;
   const Value good = g.input("good", boolean, {});
