@@ -351,7 +351,8 @@ bool Interpreter::run_shown(const Task& task, LaunchArgs& args) {
                   .site = info.site,
                   .inputs = shown.first(info.inputs),
                   .outputs = shown.subspan(info.inputs),
-                  .infinite_attribute = info.infinite_attribute};
+                  .infinite_attribute = info.infinite_attribute,
+                  .checks_finiteness = info.checks_finiteness};
   args.observer->before(run);
   if (!run_and_place(task, args)) return false;
   if (task.shows_row()) operands.back().elements = table_[task.row];

@@ -12,6 +12,7 @@
 #include "keel/core/base/error.h"
 #include "keel/graph/control/step_boundary.h"
 #include "keel/graph/ir/all_reduce_attributes.h"
+#include "keel/graph/ir/finiteness_check.h"
 #include "keel/graph/ir/member_names.h"
 #include "keel/graph/ir/placement.h"
 #include "keel/graph/ir/rewriter.h"
@@ -21,6 +22,12 @@ namespace {
 
 // As what a pad fills with may be: it is meant, and no result of the op's arithmetic.
 bool has_infinite_attribute(const Node& node) {
+  const AttributesSchema* schema = node.attributes().schema();
+  const auto is_real = [](const AttributesSchema::Place& place) {
+    return place.kind == AttributeValue(0.0).index();
+  };
+  if (schema == nullptr || std::none_of(schema->places.begin(), schema->places.end(), is_real))
+    return false;
   const AttributeList list = node.attributes().list();
   return std::any_of(list.begin(), list.end(), [](const auto& attribute) {
     const auto* number = std::get_if<double>(&attribute.second);
@@ -317,6 +324,7 @@ void Lowering::lower_kernel(const Node& node, Scope& scope) {
                .site = node.site(),
                .inputs = static_cast<uint32_t>(node.data_inputs().size()),
                .infinite_attribute = has_infinite_attribute(node),
+               .checks_finiteness = checks_finiteness(node),
                .outputs = std::move(outputs),
                .operands = std::move(operands),
                .changed = std::move(changed)});

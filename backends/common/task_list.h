@@ -80,6 +80,7 @@ struct TaskInfo {
   // Counts a kernel's arguments: how many inputs come first, then the outputs, then its workspace.
   uint32_t inputs = 0;
   bool infinite_attribute = false;  // of the node, as what a pad fills with may be
+  bool checks_finiteness = false;   // the node (graph/ir/finiteness_check.h)
   std::vector<DType> outputs;
   // The inputs, then the outputs, which an OpObserver is shown. Empty for tasks that no node stands
   // behind.

@@ -60,6 +60,12 @@ bool is_name_of(int file, int folder, const char* name) {
          open.st_dev == named.st_dev && open.st_ino == named.st_ino;
 }
 
+// Says whether somebody has removed the name of the open file.
+bool is_removed(int file) {
+  struct stat open {};
+  return ::fstat(file, &open) == 0 && open.st_nlink == 0;
+}
+
 void remove_if_unlocked(int folder, const char* name) {
   const int file = ::openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (file < 0) return;
@@ -95,7 +101,7 @@ std::string path_for(const std::string& target) {
 // system has no locks, the process in the name has to do.
 bool keep_from_removal(const TemporaryFile& file) {
   const bool others = ::flock(file.descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  return !others && is_name_of(file.descriptor, AT_FDCWD, file.path.c_str());
+  return !others && !is_removed(file.descriptor);
 }
 
 }  // namespace

@@ -110,7 +110,8 @@ std::string to_string(const NumberRange& range) {
 std::string to_string(const NumericsFinding& finding) {
   std::string text =
       "step " + std::to_string(finding.step) + ": " + finding.name + ": " + what_is_wrong(finding);
-  if (finding.blame != Blame::kMade) text += ", beside such that came in";
+  if (finding.blame == Blame::kDoubtful) text += ", and its inputs have some, too";
+  if (finding.blame == Blame::kCarried) text += ", as its inputs have";
   if (finding.site.known()) text += " (" + to_string(finding.site) + ")";
   return text + described("input", finding.operands) + described("output", finding.results);
 }
@@ -118,13 +119,13 @@ std::string to_string(const NumericsFinding& finding) {
 NumericsWatch::~NumericsWatch() = default;
 
 void NumericsWatch::before(const OpRun& run) {
-  if (done()) return;
+  if (done() || run.checks_finiteness) return;
   ranges_ = ranges_of(run.inputs);
   if (keeps_values_) copies_ = copies_of(run.inputs);
 }
 
 void NumericsWatch::after(const OpRun& run, uint32_t float_status) {
-  if (done()) return;
+  if (done() || run.checks_finiteness) return;
   std::vector<NumberRange> results = ranges_of(run.outputs);
   const Blame blame = blame_of(ranges_, results, run.infinite_attribute, float_status);
   if (blame <= (first_ ? first_->blame : Blame::kNone)) return;

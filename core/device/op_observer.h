@@ -31,6 +31,7 @@ struct OpRun {
   CallSite site;  // the user's line
   std::span<const OpOperand> inputs, outputs;
   bool infinite_attribute = false;  // one is infinite, as what a pad fills with may be
+  bool checks_finiteness = false;   // it makes NaN of infinities to tell whether there are any
 };
 
 class KEEL_API OpObserver {

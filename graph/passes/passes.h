@@ -1,8 +1,8 @@
 // Passes: each takes a graph and gives a new one, or null where it says so and the graph would be
 // the same again; none changes its argument.
 // graph/runtime/pass_table.h has them in the order in which compile() runs them; fold,
-// drop_unread_variables and cse drop dead nodes, of which compile() has cse alone do so. verify()
-// runs after each in builds with KEEL_VERIFY_PASSES.
+// drop_unread_variables and cse drop dead nodes, but that compile() has fold leave them to the
+// others. verify() runs after each in builds with KEEL_VERIFY_PASSES.
 #ifndef KEEL_GRAPH_PASSES_PASSES_H
 #define KEEL_GRAPH_PASSES_PASSES_H
 

@@ -15,11 +15,16 @@ FusedNode SharedBodies::fuse(const Graph& from, const FusedParts& parts) {
   return plan.node_with(bodies_.emplace(key, plan.make())->second);
 }
 
-// It asks in a graph of its own, since a node of the pass's graph could not be taken back.
-const SharedBodies::Trial& SharedBodies::trial_of(const FusedNode& node) {
-  const auto [it, fresh] = trials_.try_emplace(node.body.get());
-  Trial& trial = it->second;
-  if (!fresh) return trial;
+const Support& SharedBodies::ask(const FusedNode& node) {
+  Trial& trial = trial_of(node);
+  if (!trial.answer) trial.answer = supports_(*trial.node);
+  return *trial.answer;
+}
+
+// The node is in a graph of its own, since one of the pass's graph could not be taken back.
+SharedBodies::Trial& SharedBodies::trial_of(const FusedNode& node) {
+  Trial& trial = trials_[node.body.get()];
+  if (trial.node != nullptr) return trial;
   trial.graph = std::make_unique<Graph>(node.body->ops());
   Values stand_ins;
   for (const Value& v : node.inputs) {
@@ -27,7 +32,6 @@ const SharedBodies::Trial& SharedBodies::trial_of(const FusedNode& node) {
                                            v.shape(), node.site));
   }
   trial.node = &trial.graph->add("fused", std::move(stand_ins), {}, node.site, {node.body});
-  trial.answer = supports_(*trial.node);
   return trial;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 
 #include "keel/graph/ir/graph.h"
@@ -22,20 +23,21 @@ class SharedBodies {
   // own members.
   FusedNode fuse(const Graph& from, const FusedParts& parts);
   // Returns what the backend answers to a node that fuse() gave.
-  const Support& ask(const FusedNode& node) { return trial_of(node).answer; }
-  // Adds a node that fuse() gave to a graph. What inference says of its body was said once.
+  const Support& ask(const FusedNode& node);
+  // Adds a node that fuse() gave to a graph: a copy of the trial node, whose types hold wherever
+  // the body is used, so that inference does not go over the body again.
   const Node& add(Graph& to, const FusedNode& node, const Values& inputs) {
     return to.add_copy(*trial_of(node).node, inputs);
   }
 
  private:
-  // A graph that has nothing but one node with a body.
+  // A graph of one node with a body, which is kept for its copies, and the backend's answer to it.
   struct Trial {
     std::unique_ptr<Graph> graph;
     const Node* node = nullptr;
-    Support answer;
+    std::optional<Support> answer;  // nothing: not asked yet
   };
-  const Trial& trial_of(const FusedNode& node);
+  Trial& trial_of(const FusedNode& node);
 
   const SupportsFunction& supports_;
   std::unordered_multimap<size_t, std::shared_ptr<Graph>> bodies_;

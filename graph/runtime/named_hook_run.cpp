@@ -167,15 +167,19 @@ class NamedHookRun {
   void add(const SummaryHook& hook) {
     require_at_least_1("SummaryHook::every_n_steps", hook.every_n_steps);
     Columns own = columns("SummaryHook", hook.values, /*taken=*/{"step"});
-    // Ranks have the same numbers, and the same options.
+    const bool twice =
+        std::find(summary_paths_.begin(), summary_paths_.end(), hook.path) != summary_paths_.end();
+    if (twice) complain("SummaryHook::path", "a file of its own", "'" + hook.path + "' twice");
+    summary_paths_.push_back(hook.path);
+    SummaryFile::require_form(hook.path);
+    // Ranks have the same numbers, and the same options: what is wrong with these all have told.
     if (options_.group != nullptr && options_.group->rank() != 0) return;
     // The files are there by now, so that links and other spellings of their paths are seen.
     for (const std::string& other : summaries_) {
       std::error_code unknown;
       if (!std::filesystem::equivalent(hook.path, other, unknown)) continue;
       complain("SummaryHook::path", "a file of its own",
-               other == hook.path ? "'" + other + "' twice"
-                                  : "'" + hook.path + "', which is '" + other + "'");
+               "'" + hook.path + "', which is '" + other + "'");
     }
     auto file = std::make_shared<SummaryFile>(hook.path, own.names, start_);
     summaries_.push_back(hook.path);
@@ -235,7 +239,8 @@ class NamedHookRun {
   std::vector<std::function<void()>>& ends_;
   const CallSite site_;
   std::vector<StepReader> readers_;
-  std::vector<std::string> summaries_;  // their paths
+  std::vector<std::string> summary_paths_;  // of all hooks
+  std::vector<std::string> summaries_;      // of those whose files this rank writes
 };
 
 }  // namespace

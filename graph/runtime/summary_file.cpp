@@ -92,13 +92,15 @@ class SummaryLines {
 
 }  // namespace
 
+void SummaryFile::require_form(const std::string& path) {
+  if (!path.ends_with(".json") && !path.ends_with(".csv"))
+    refuse(path, "a name that ends in .csv or .json", "'" + path + "'");
+}
+
 SummaryFile::SummaryFile(const std::string& path, std::vector<std::string> columns, int64_t start)
     : path_(path), columns_(std::move(columns)) {
-  if (path.ends_with(".json")) {
-    form_ = Form::kObjects;
-  } else if (!path.ends_with(".csv")) {
-    refuse("a name that ends in .csv or .json", "'" + path + "'");
-  }
+  require_form(path);
+  if (path.ends_with(".json")) form_ = Form::kObjects;
   descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor_ < 0) throw Error({.op = path_, .message = "cannot be written: " + reason(errno)});
   try {
@@ -152,10 +154,11 @@ int64_t SummaryFile::kept_bytes(int64_t start) const {
   const std::string first_line = text.substr(0, text.find('\n'));
   if (text.empty() || (form_ == Form::kObjects && text == kNoObjects)) return 0;
   if (!text.starts_with(form_ == Form::kTable ? "step," : "[\n{\"step\": "))
-    refuse("a new file, or a summary of an earlier run", "'" + printable(first_line, 100) + "'");
+    refuse(path_, "a new file, or a summary of an earlier run",
+           "'" + printable(first_line, 100) + "'");
   if (start == 0) return 0;
   if (!text.starts_with(wanted)) {
-    refuse("a summary with the columns " + wanted.substr(0, wanted.find('\n')),
+    refuse(path_, "a summary with the columns " + wanted.substr(0, wanted.find('\n')),
            "'" + printable(first_line) + "'");
   }
   uint64_t end = wanted.size();
@@ -171,9 +174,10 @@ int64_t SummaryFile::kept_bytes(int64_t start) const {
     if (form_ == Form::kObjects) {
       const Json object = parse_json(line, path_);
       for (const std::string& column : columns_)
-        if (!object.contains(column)) refuse("rows with '" + column + "'", std::string(line));
+        if (!object.contains(column))
+          refuse(path_, "rows with '" + column + "'", std::string(line));
       if (object.size() != columns_.size() + 1)
-        refuse("rows of " + std::to_string(columns_.size()) + " values", std::string(line));
+        refuse(path_, "rows of " + std::to_string(columns_.size()) + " values", std::string(line));
     }
     end = begin + line.size() + (form_ == Form::kTable ? 1 : 0);
   }
@@ -243,9 +247,10 @@ void SummaryFile::fail(int code) const {
   throw Error({.op = path_, .message = "cannot be written: " + reason(code)});
 }
 
-void SummaryFile::refuse(const std::string& expected, const std::string& got) const {
+void SummaryFile::refuse(const std::string& path, const std::string& expected,
+                         const std::string& got) {
   throw Error({.op = "SummaryHook",
-               .argument = path_,
+               .argument = path,
                .expected = expected,
                .got = got,
                .kind = ErrorKind::kInvalidArgument});

@@ -21,6 +21,8 @@ class SummaryFile {
   // no such file or has other columns.
   SummaryFile(const std::string& path, std::vector<std::string> columns, int64_t start);
   ~SummaryFile();
+  // Throws Error for a path whose ending is that of neither form.
+  static void require_form(const std::string& path);
   SummaryFile(const SummaryFile&) = delete;
   SummaryFile& operator=(const SummaryFile&) = delete;
 
@@ -42,7 +44,8 @@ class SummaryFile {
   int end_behind_rows();
   int write(std::string_view bytes);
   [[noreturn]] void fail(int code) const;
-  [[noreturn]] void refuse(const std::string& expected, const std::string& got) const;
+  [[noreturn]] static void refuse(const std::string& path, const std::string& expected,
+                                  const std::string& got);
 
   const std::string path_;
   const std::vector<std::string> columns_;

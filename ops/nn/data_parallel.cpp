@@ -322,7 +322,9 @@ Update DataParallelOptimizer::apply_means(Values states, Values gradients, Value
   for (size_t i = 0; i < states.size(); ++i) {
     if (!gradients[i].valid()) continue;
     moved.push_back(states[i]);
-    slopes.push_back(gradients[i]);
+    // Of small gradients 16 bits may hold each and not the mean.
+    const DType dtype = memory_dtype(gradients[i].dtype());
+    slopes.push_back(cast(Operand(gradients[i], site), dtype, site));
   }
   if (moved.empty()) return {};
   if (loss.valid()) slopes.push_back(loss);

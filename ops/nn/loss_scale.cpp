@@ -4,6 +4,8 @@
 
 #include "keel/core/base/error.h"
 #include "keel/core/tensor/tensor.h"
+#include "keel/graph/ir/finiteness_check.h"
+#include "keel/graph/ir/scopes.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/float_status.h"
 #include "keel/ops/nn/argument_checks.h"
@@ -147,6 +149,7 @@ Value all_finite(const Values& values, CallSite site) {
                  .got = "none",
                  .site = site});
   }
+  const AttributeScope mark(values.front().graph(site), kFinitenessCheckAttribute, kMakesNan, site);
   // An infinity or a NaN times 0 is NaN, and so is every sum with it.
   Value total;
   for (const Value& v : values) {

@@ -109,8 +109,9 @@ TEST_CASE("model files: the summary of a training says the dtype of the weights"
                                     bytes_field(9, raw_bytes(std::vector<double>(10))))},
        .inputs = {onnx_value("x", 11, {-1, kPixels})},
        .outputs = {onnx_value("sums", 11, {-1, 10})}}));
-  for (const auto& [name, dtype] :
-       {std::pair(model, "f64"), std::pair(std::string("mlp"), "f32")}) {
+  for (const auto& trained_one : {std::pair(model, "f64"), std::pair(std::string("mlp"), "f32")}) {
+    const std::string& name = trained_one.first;
+    const char* dtype = trained_one.second;
     CAPTURE(name);
     Words words = trained(files, name, files.temp.file("s"));
     words.insert(words.end(), {"--backend", "cpu", "--summary", files.temp.file("summary")});

@@ -159,7 +159,7 @@ TEST_CASE("a row that a full disk has no room for leaves those before it whole")
     add_total(file, 1, 1);
     add_total(file, 2, 2);
     const std::string before = content_of(path);
-    for (const size_t more : {0, 1, 3, 8}) {
+    for (const size_t more : {size_t{0}, size_t{1}, size_t{3}, size_t{8}}) {
       try_to_add(file, 3, before.size() + more);
       CHECK(contains(error, "File too large"));
       CHECK(content_of(path) == before);

@@ -77,7 +77,8 @@ inline constexpr uint64_t kMostInlineBytes = (uint64_t{1} << 31) - (uint64_t{1} 
 // Writes the model. Where its initializers take more than `most_inline_bytes`, those of at least a
 // KiB go to a second file in the same folder, named like the model with ".data" behind it, which is
 // in place before the model is. Throws Error, and both files are as they were, where one cannot be
-// written or the model is too large without its initializers.
+// written or the model is too large without its initializers; but where the second is written and
+// cannot be put in place, the first is there already.
 void write_model(const WrittenModel& model, const std::string& path,
                  uint64_t most_inline_bytes = kMostInlineBytes);
 

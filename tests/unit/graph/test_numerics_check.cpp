@@ -329,7 +329,7 @@ TEST_CASE("check numerics: an overflow beside infinities that are meant is named
   CHECK(finding.operands[0].negative_infinite == 16);
   CHECK(finding.results[0].negative_infinite == 0);
   CHECK_MESSAGE(contains(to_string(finding),
-                         "step 30: exploded: 1 infinite numbers, beside such that came in ("),
+                         "step 30: exploded: 1 infinite numbers, and its inputs have some, too ("),
                 to_string(finding));
 }
 
@@ -343,6 +343,17 @@ TEST_CASE("check numerics: numbers that come with the data are named where they 
     CHECK(report.numerics[0].op == "mul");
     CHECK(report.numerics[0].blame != Blame::kMade);
   }
+}
+
+TEST_CASE("check numerics: what asks whether numbers are finite did not make them so") {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const TrainReport report = train_with("npu", infinity, [](Graph&, const Value& x) {
+    const Value loss = sum(maximum(x, 0.0f));
+    return select(all_finite({x}), loss, loss);
+  });
+  REQUIRE(report.numerics.size() == 1);
+  CHECK(report.numerics[0].step == 30);
+  CHECK(report.numerics[0].blame == Blame::kCarried);
 }
 
 TEST_CASE("check numerics: a step that ends the training with finite numbers is not looked into") {
