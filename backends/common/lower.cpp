@@ -20,7 +20,8 @@
 namespace keel {
 namespace {
 
-// As what a pad fills with may be: it is meant, and no result of the op's arithmetic.
+// Returns whether an attribute is infinite, as what a pad fills with may be: that is meant, and no
+// result of the op's arithmetic.
 bool has_infinite_attribute(const Node& node) {
   const AttributesSchema* schema = node.attributes().schema();
   const auto is_real = [](const AttributesSchema::Place& place) {

@@ -13,12 +13,15 @@
 #include "keel/ops/ops.h"
 
 #include "support/error_of.h"
+#include "unit/ranks_for_tests.h"
 
 TEST_SUITE_BEGIN("nn");
 
 namespace {
 
 using namespace keel;
+using keel::testing::none_failed;
+using keel::testing::run_ranks;
 using keel_test::contains;
 using keel_test::error_of;
 
@@ -95,6 +98,21 @@ TEST_CASE("gradients over micro-shards keep what the loss scale has saved") {
       CHECK(session.read(w).at(0) == -1);
     }
   }
+}
+
+TEST_CASE("the mean over ranks of what 16 bits hold is not rounded to them") {
+  none_failed(run_ranks(4, [](const std::shared_ptr<Group>& group) {
+    Graph g;
+    const Value w = g.state("w", zeros({2}, f16));
+    const Value slope = g.state("slope", zeros({2}, f16), {.trainable = false});
+    const Update update = data_parallel(sgd(kRate), group).apply({w}, {slope});
+    Session session(g, device("ref"));
+    // The least f16, whose fourth part is none.
+    const double own = group->rank() == 0 ? std::ldexp(1.0, -24) : 0;
+    session.write(slope, Tensor::full(f16, {2}, own));
+    session.sink({.update = update}).run(1);
+    CHECK(session.read(w).at(0) == -1);
+  }));
 }
 
 TEST_CASE("a gradient of another type than its state is refused with those that fit") {

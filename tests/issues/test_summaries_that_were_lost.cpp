@@ -124,6 +124,27 @@ TEST_CASE("of ranks that train together the first alone writes the summary") {
   }
 }
 
+TEST_CASE("all ranks refuse a summary that none can write") {
+  const TempFolder folder;
+  std::vector<std::string> errors(2);
+  // Their group has failed for them, which they hear when they leave it.
+  run_ranks(2, [&](const std::shared_ptr<Group>& group) {
+    HalvingModel model;
+    named(model.total, "total");
+    Session session(model.graph, device("ref"));
+    Trainer trainer(session, {.update = model.update,
+                              .fetches = {model.total},
+                              .source = halving_feeder(device("ref"), 1000),
+                              .agreement = make_group_agreement(group)});
+    TrainOptions options{.steps = 5, .group = group};
+    options.hooks = {SummaryHook{.path = folder.file("s.txt")}};
+    errors[static_cast<size_t>(group->rank())] = error_of([&] { trainer.fit(options); });
+  });
+  for (const std::string& error : errors)
+    CHECK_MESSAGE(error.find("expected a name that ends in .csv or .json") != std::string::npos,
+                  error);
+}
+
 TEST_CASE("a summary that is being written is refused to another training") {
   for (const char* name : kSummaryNames) {
     CAPTURE(name);
