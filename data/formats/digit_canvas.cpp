@@ -21,7 +21,7 @@ static_assert(DigitCanvas::kPitch >= DigitCanvas::kSide + 8 && DigitCanvas::kPit
 
 int clamped(float pixel) { return std::clamp(static_cast<int>(pixel), 0, DigitCanvas::kSide - 1); }
 
-void add_segment(float* ink, Point a, Point b, float radius) {
+void add_segment(float* distance2, DigitCanvas::Box& drawn, Point a, Point b, float radius) {
   const Tag d;
   const float reach = radius + 0.5f;
   const float dx = b.x - a.x;
@@ -31,21 +31,38 @@ void add_segment(float* ink, Point a, Point b, float radius) {
   const int right = clamped(std::max(a.x, b.x) + reach + 1);
   const int top = clamped(std::min(a.y, b.y) - reach);
   const int bottom = clamped(std::max(a.y, b.y) + reach + 1);
-  const auto zero = hn::Zero(d), one = hn::Set(d, 1);
+  drawn.left = std::min(drawn.left, left);
+  drawn.right = std::max(drawn.right, right);
+  drawn.top = std::min(drawn.top, top);
+  drawn.bottom = std::max(drawn.bottom, bottom);
+  const auto zero = hn::Zero(d), one = hn::Set(d, 1), ramp = hn::Iota(d, 0);
   const auto lanes = static_cast<int>(hn::Lanes(d));
   for (int y = top; y <= bottom; ++y) {
     const float py = static_cast<float>(y) - a.y;
     for (int x = left; x <= right; x += lanes) {
-      const auto px = hn::Sub(hn::Iota(d, static_cast<float>(x)), hn::Set(d, a.x));
+      const auto px = hn::Sub(hn::Add(ramp, hn::Set(d, static_cast<float>(x))), hn::Set(d, a.x));
       const auto projected = hn::Add(hn::Mul(px, hn::Set(d, dx)), hn::Set(d, py * dy));
       const auto along = hn::Min(hn::Max(hn::Div(projected, hn::Set(d, length2)), zero), one);
       const auto ex = hn::Sub(px, hn::Mul(along, hn::Set(d, dx)));
       const auto ey = hn::Sub(hn::Set(d, py), hn::Mul(along, hn::Set(d, dy)));
-      const auto distance2 = hn::Add(hn::Mul(ex, ex), hn::Mul(ey, ey));
-      const auto fresh = hn::Min(one, hn::Sub(hn::Set(d, reach), hn::Sqrt(distance2)));
-      const auto inside = hn::Lt(distance2, hn::Set(d, reach * reach));
-      float* at = ink + y * DigitCanvas::kPitch + x;
-      hn::StoreU(hn::Max(hn::LoadU(d, at), hn::IfThenElseZero(inside, fresh)), d, at);
+      float* at = distance2 + y * DigitCanvas::kPitch + x;
+      const auto fresh = hn::Add(hn::Mul(ex, ex), hn::Mul(ey, ey));
+      hn::StoreU(hn::Min(hn::LoadU(d, at), fresh), d, at);
+    }
+  }
+}
+
+void fill_box(float* ink, const float* distance2, const DigitCanvas::Box& box, float radius) {
+  const Tag d;
+  const float reach = radius + 0.5f;
+  for (int y = box.top; y <= box.bottom; ++y) {
+    for (int x = box.left; x <= box.right; x += static_cast<int>(hn::Lanes(d))) {
+      const int at = y * DigitCanvas::kPitch + x;
+      const auto squares = hn::LoadU(d, distance2 + at);
+      const auto fresh = hn::Min(hn::Set(d, 1), hn::Sub(hn::Set(d, reach), hn::Sqrt(squares)));
+      const auto inside = hn::Lt(squares, hn::Set(d, reach * reach));
+      const auto inked = hn::Max(hn::LoadU(d, ink + at), hn::IfThenElseZero(inside, fresh));
+      hn::StoreU(inked, d, ink + at);
     }
   }
 }
@@ -85,10 +102,17 @@ HWY_AFTER_NAMESPACE();
 namespace keel {
 
 HWY_EXPORT(add_segment);
+HWY_EXPORT(fill_box);
 HWY_EXPORT(write_rows);
 
 void DigitCanvas::add_segment(Point a, Point b, float radius) {
-  HWY_DYNAMIC_DISPATCH(add_segment)(ink_.data(), a, b, radius);
+  HWY_DYNAMIC_DISPATCH(add_segment)(distance2_.data(), drawn_, a, b, radius);
+}
+
+void DigitCanvas::fill(float radius) {
+  HWY_DYNAMIC_DISPATCH(fill_box)(ink_.data(), distance2_.data(), drawn_, radius);
+  distance2_.fill(kFar);
+  drawn_ = {};
 }
 
 void DigitCanvas::write(const std::array<uint8_t, kPixels>& randomness, float strength, float noise,

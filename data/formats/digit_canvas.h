@@ -21,15 +21,34 @@ class DigitCanvas {
   // Floats from one row to the next: lanes that begin at its last pixel end before the next.
   static constexpr int kPitch = 40;
 
-  // Adds ink within `radius` pixels of the segment a-b, with an edge one pixel soft.
+  DigitCanvas() { distance2_.fill(kFar); }
+
+  // Draws the segment a-b of a line of this radius in pixels. It becomes ink by fill().
   void add_segment(Point a, Point b, float radius);
+  // Adds ink within `radius` pixels of the segments that came since the last call, with an edge one
+  // pixel soft. They must have come with this radius.
+  void fill(float radius);
   // Writes the pixels row by row: full ink has the value `strength`, and each byte of `randomness`
   // adds up to half of `noise` to its pixel, or takes it away.
   void write(const std::array<uint8_t, kPixels>& randomness, float strength, float noise,
              uint8_t* out) const;
 
+  // Pixels [left, right] of the rows [top, bottom]; none at first.
+  struct Box {
+    int left = kSide;
+    int right = -1;
+    int top = kSide;
+    int bottom = -1;
+  };
+
  private:
+  static constexpr float kFar = 1e30f;
+
+  // The least square of a distance that a pixel has from the segments that are no ink yet. Ink
+  // falls with it, so that what many segments give a pixel needs one root.
+  alignas(64) std::array<float, kSide * kPitch> distance2_;
   alignas(64) std::array<float, kSide * kPitch> ink_{};
+  Box drawn_;  // where segments lie that are no ink yet
 };
 
 }  // namespace keel

@@ -162,6 +162,7 @@ void draw_digit(DigitCanvas& canvas, int digit, Draws& draws) {
   }
   for (const Stroke& s : strokes)
     draw_stroke(canvas, {place(s.from), place(s.bend), place(s.to)}, radius);
+  canvas.fill(radius);
 }
 
 // A stray mark somewhere in every third image.
@@ -169,7 +170,9 @@ void draw_mark(DigitCanvas& canvas, Draws& draws) {
   if (draws.bits() % 3 != 0) return;
   const Point from{draws.between(1, 26), draws.between(1, 26)};
   const Point to{from.x + draws.around_zero(6), from.y + draws.around_zero(6)};
-  canvas.add_segment(from, to, draws.between(0.4f, 1.0f));
+  const float radius = draws.between(0.4f, 1.0f);
+  canvas.add_segment(from, to, radius);
+  canvas.fill(radius);
 }
 
 void write_pixels(const DigitCanvas& canvas, Draws& draws, uint8_t* out) {

@@ -15,6 +15,7 @@ namespace {
 constexpr int kNever = INT_MAX;
 
 std::atomic<int> calls{0};
+std::atomic<bool> any_refused{false};
 std::atomic<int> first{kNever};
 std::atomic<int> last{kNever};
 
@@ -45,6 +46,7 @@ extern "C" __attribute__((visibility("default"))) int pthread_create(
   static const bool by_environment = read_environment();
   const int call = ++calls;
   if (call >= first && call <= last) {
+    any_refused = true;
     if (by_environment) leave_mark();
     return EAGAIN;
   }
@@ -62,5 +64,7 @@ RefusedThreads::RefusedThreads(int number, bool all_after) {
 RefusedThreads::~RefusedThreads() { first = kNever; }
 
 int RefusedThreads::calls() const { return ::calls; }
+
+bool RefusedThreads::any_in_process() { return any_refused; }
 
 }  // namespace keel_test

@@ -15,6 +15,8 @@ class RefusedThreads {
   RefusedThreads& operator=(const RefusedThreads&) = delete;
   // How many calls there were.
   int calls() const;
+  // Says whether a call of this process was ever refused: compute threads may then be lost to it.
+  static bool any_in_process();
 };
 
 // The same for a program that it is preloaded into, by environment: "3" or "3-" (all from the third
