@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "keel/core/base/error.h"
+#include "keel/core/base/ns_since.h"
 #include "keel/core/base/parallel_for.h"
 #include "keel/core/device/op_observer.h"
 #include "keel/core/group/group_agreement.h"
@@ -16,12 +17,6 @@
 
 namespace keel {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-int64_t ns_since(Clock::time_point start) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
-}
 
 char* address_in(const Buffer* buffer, const BufferRef& ref, const char* what) {
   if (ref.bytes == 0) return nullptr;
@@ -144,7 +139,7 @@ void Interpreter::fill_table(const LaunchArgs& args) {
 
 void Interpreter::launch(LaunchArgs& args) noexcept {
   args.report = LaunchReport{};
-  const auto start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   bool running = false;
   slot_held_ = false;
   party_ = LoopParty(list_.info.sunk ? args.agreement : nullptr);
@@ -210,7 +205,7 @@ void Interpreter::run(LaunchArgs& args) {
   size_t next = 0;
   if (list_.info.sunk) {
     report.cancelled = stop_asked_for(args);
-    if (leaves_before_element(report.cancelled ? LoopVote::kStop : LoopVote::kGoOn)) return;
+    if (leaves_before_element(report.cancelled ? LoopVote::kStop : LoopVote::kGoOn, args)) return;
   }
   while (next < count) {
     const Task& task = list_.tasks[next];
@@ -287,15 +282,15 @@ void Interpreter::require_trips_left(const Task& task) const {
 }
 
 // A party that goes on votes when it has an element for the step, where steps take any.
-bool Interpreter::leaves_before_element(LoopVote own) {
+bool Interpreter::leaves_before_element(LoopVote own, const LaunchArgs& args) {
   if (own == LoopVote::kGoOn && takes_elements_) return false;
-  return leaves(own);
+  return leaves(own, args);
 }
 
 // Votes, where the last sum over ranks has not told yet that all of them go on.
-bool Interpreter::leaves(LoopVote own) {
-  if (!std::exchange(all_go_on_, false)) return party_.leaves(own);
-  ranks_->begin_step(ranks_->step() + 1);
+bool Interpreter::leaves(LoopVote own, const LaunchArgs& args) {
+  if (!std::exchange(all_go_on_, false) && party_.leaves(own)) return true;
+  if (ranks_ != nullptr) ranks_->begin_step(args.first_step + args.report.steps);
   return false;
 }
 
@@ -328,7 +323,8 @@ bool Interpreter::jumps(const Task& task, LaunchArgs& args) {
       return leaves_before_element(stop             ? LoopVote::kStop
                                    : report.stopped ? LoopVote::kStopWhen
                                    : done           ? LoopVote::kStepsDone
-                                                    : LoopVote::kGoOn);
+                                                    : LoopVote::kGoOn,
+                                   args);
     }
     case Jump::kNone:
     case Jump::kIfNoElement:
@@ -404,7 +400,7 @@ bool Interpreter::run_kernel(const Task& task, const LaunchArgs& args) {
 // Returns whether all parties have an element for the step; where not, this one's is put back.
 bool Interpreter::keeps_element(LaunchArgs& args) {
   try {
-    if (!leaves(LoopVote::kGoOn)) return true;
+    if (!leaves(LoopVote::kGoOn, args)) return true;
   } catch (...) {
     args.queue->put_back();
     throw;

@@ -43,8 +43,8 @@ class KEEL_API Interpreter {
   void mark_lost(LaunchArgs& args, size_t written) const;
   size_t give_up_step(LaunchArgs& args);
   void require_trips_left(const Task& task) const;
-  bool leaves_before_element(LoopVote own);
-  bool leaves(LoopVote own);
+  bool leaves_before_element(LoopVote own, const LaunchArgs& args);
+  bool leaves(LoopVote own, const LaunchArgs& args);
   void offer_to_go_on(const LaunchArgs& args);
   bool jumps(const Task& task, LaunchArgs& args);
   bool run_kernel(const Task& task, const LaunchArgs& args);

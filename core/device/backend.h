@@ -21,7 +21,7 @@ class Node;
 
 // Raised whenever Backend, Stream, Program or the structs they exchange change; plugins of another
 // version are refused.
-inline constexpr int kBackendApiVersion = 15;
+inline constexpr int kBackendApiVersion = 16;
 
 struct DeviceInfo {
   std::string name;  // "npu:0"

@@ -123,7 +123,9 @@ struct LaunchArgs {
   // it ends: the loop waits for that.
   MetricsQueue* metrics = nullptr;
   const std::atomic<bool>* stop = nullptr;
-  LoopAgreement* agreement = nullptr;  // with the other parties of a sunk loop; none: null
+  // With the other parties of a sunk loop; none: null. Where they are ranks (group_of), the launch
+  // calls begin_step() of their group for each step behind the first one.
+  LoopAgreement* agreement = nullptr;
   int64_t first_step = 0;  // number that metrics and errors give to the launch's first step
   // Where there is one it is shown each op. Slow.
   OpObserver* observer = nullptr;

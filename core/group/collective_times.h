@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <string_view>
 #include <vector>
 
@@ -23,6 +24,13 @@ struct CollectiveSpan {
   int64_t step = 0;
   std::array<char, 32> name = {};  // its first characters, and zeros
   Clock::time_point begin = {}, met = {}, end = {};
+};
+
+// How long each rank has waited in all, as all of them said in one vote.
+struct VotedWaits {
+  int64_t votes = 0;  // up to this one; 0: there was none, and nothing is known
+  CollectiveSpan::Clock::time_point at = {};
+  std::vector<int64_t> waited_ns = {};  // by rank
 };
 
 class KEEL_API CollectiveTimes {
@@ -39,6 +47,8 @@ class KEEL_API CollectiveTimes {
   // run; recorded() once they have ended.
   void record(int64_t first_step, int64_t last_step, size_t most);
   const std::vector<CollectiveSpan>& recorded() const noexcept { return recorded_; }
+  // Returns how many of these steps there was no room for.
+  size_t dropped() const noexcept { return dropped_; }
 
   int size() const noexcept { return static_cast<int>(waited_ns_.size()); }
   // Returns how long a rank has waited in all: this one up to its last reduction, the others up to
@@ -46,6 +56,9 @@ class KEEL_API CollectiveTimes {
   int64_t waited_ns(int rank) const noexcept {
     return waited_ns_[static_cast<size_t>(rank)].load(std::memory_order_relaxed);
   }
+  // Returns what all ranks had waited when they voted last: of these waits, unlike of those above,
+  // each is up to the same moment.
+  VotedWaits voted_waits() const;
   // Returns how long this rank's reductions took once all ranks were there.
   int64_t summed_ns() const noexcept { return summed_ns_.load(std::memory_order_relaxed); }
 
@@ -61,6 +74,10 @@ class KEEL_API CollectiveTimes {
   int64_t given_ns_ = 0;
   int64_t first_step_ = 0, last_step_ = -1;  // that are recorded
   std::vector<CollectiveSpan> recorded_;
+  size_t most_recorded_ = 0;
+  size_t dropped_ = 0;
+  mutable std::mutex mutex_;
+  VotedWaits voted_;
 };
 
 }  // namespace keel

@@ -328,7 +328,6 @@ class Coordinator::Table {
       processes.swap(ended_processes_);
     }
     if (processes.empty()) return;
-    while (listening_.open() && has_room() && is_readable(listening_.number())) accept_one();
     for (const auto& connection : connections_) {
       while (!connection->left && is_readable(connection->channel.number())) serve(*connection);
     }

@@ -43,7 +43,7 @@ class KEEL_API Coordinator {
   // Ends the calls of all ranks with this reason; only the first one counts.
   void abort(const std::string& why);
   // Takes note that a rank's process has ended, as `how` says: unless the rank had left, that is a
-  // reason to end the calls of the others.
+  // reason to end the calls of the others. REQUIRES one that is made of sockets.
   void note_end(int rank, const std::string& how);
   // Returns the reason for which the calls of all ranks have ended; empty: there is none.
   std::string why_ended() const;

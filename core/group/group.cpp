@@ -12,12 +12,13 @@ RankLost Group::ended_by(const std::string& loss) const {
   return RankLost({.message = loss + "; this rank was " + to_string(*progress_)});
 }
 
-void require_root(const Group& group, int root) {
+void require_root(const Group& group, int root, const std::string& op, CallSite site) {
   if (root >= 0 && root < group.size()) return;
-  throw Error({.op = "broadcast",
+  throw Error({.op = op,
                .argument = "root",
                .expected = "a rank from 0 to " + std::to_string(group.size() - 1),
                .got = std::to_string(root),
+               .site = site,
                .kind = ErrorKind::kInvalidArgument});
 }
 

@@ -2,7 +2,7 @@
 // it and makes the same calls in the same order; a call returns when all ranks have made it, or
 // throws RankLost where one will not. make_local_groups makes one within a process (threads are its
 // ranks); join_group (join_group.h) one of processes. One thread at a time, but for begin_step(),
-// note_checkpoint(), step(), launches(), fail(), broken(), loss() and times().
+// note_checkpoint(), step(), fail(), broken(), loss() and times().
 #ifndef KEEL_CORE_GROUP_GROUP_H
 #define KEEL_CORE_GROUP_GROUP_H
 
@@ -62,17 +62,11 @@ class KEEL_API Group {
   virtual std::vector<std::string> all_gather(const std::string& own) = 0;
   // Replaces the bytes by those of `root`; `count` is the same on all ranks.
   virtual void broadcast(void* bytes, size_t count, int root) = 0;
-  // Says which step the calls belong to from now on.
+  // Says which step the calls belong to from now on. Whoever runs the steps of a loop calls it.
   void begin_step(int64_t step) noexcept { progress_->step.store(step); }
-  // Says that a launch begins, with this step: its votes (group_agreement.h) count the steps on.
-  void begin_launch(int64_t first_step) noexcept {
-    begin_step(first_step);
-    launches_.fetch_add(1);
-  }
   // Says which file there is to go on from. Any thread.
   void note_checkpoint(const std::string& path) noexcept { progress_->save(path); }
   int64_t step() const noexcept { return progress_->step.load(); }
-  int64_t launches() const noexcept { return launches_.load(); }
   // Returns how the values of sums travel: "one process", "shared memory", or "sockets" with the
   // reason in brackets.
   virtual std::string transport() const = 0;
@@ -108,7 +102,6 @@ class KEEL_API Group {
  private:
   int rank_;
   int size_;
-  std::atomic<int64_t> launches_{0};
   CollectiveTimes times_;
   RankProgress own_progress_;
   RankProgress* progress_;

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "keel/core/base/thrown_text.h"
+
 namespace keel {
 namespace {
 
@@ -17,14 +19,13 @@ class GroupAgreement final : public LoopAgreement {
 
   LoopVote agree(LoopVote own) noexcept override {
     if (own == LoopVote::kFailed) {
-      group_->fail("its loop ended with an error");
+      group_->fail(text_of_thrown("its loop ended with an error"));
       return LoopVote::kFailed;
     }
     try {
       group_->times().give(votes_->data());
       const auto agreed = static_cast<LoopVote>(votes_->sum_and_agree(static_cast<uint8_t>(own)));
       group_->times().take(votes_->data());
-      count_steps(agreed);
       return agreed;
     } catch (const std::exception&) {
       return LoopVote::kFailed;
@@ -34,17 +35,7 @@ class GroupAgreement final : public LoopAgreement {
   Group& group() const noexcept { return *group_; }
 
  private:
-  // A launch's votes are before its steps, and behind the last one (LoopAgreement).
-  void count_steps(LoopVote agreed) noexcept {
-    const bool begins = launches_ != group_->launches();
-    if (begins) launches_ = group_->launches();
-    if (begins || in_launch_) in_launch_ = agreed == LoopVote::kGoOn;
-    if (in_launch_ && !begins) group_->begin_step(group_->step() + 1);
-  }
-
   std::shared_ptr<Group> group_;
-  int64_t launches_ = 0;
-  bool in_launch_ = false;
   std::unique_ptr<Reduction> votes_;
 };
 

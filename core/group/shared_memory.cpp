@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
-#include <fstream>
 #include <sstream>
 #include <system_error>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "keel/core/base/error.h"
+#include "keel/core/group/machine.h"
 
 namespace keel {
 namespace {
@@ -36,11 +36,9 @@ std::string link_target(const char* path) {
 // Processes with the same text see each other's files in /proc. Empty where the system does not
 // say.
 std::string place_of_this_process() {
-  // The files there say that they are empty, so that what reads a file by its size finds nothing.
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string boot;
-  if (!std::getline(file, boot)) return "";
-  return boot + " " + link_target("/proc/self/ns/pid") + " " + std::to_string(geteuid());
+  const std::string machine = machine_name();
+  if (machine.empty()) return "";
+  return machine + " " + link_target("/proc/self/ns/pid") + " " + std::to_string(geteuid());
 }
 
 // Growing a file beyond this limit ends the process.

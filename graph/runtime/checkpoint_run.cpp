@@ -89,10 +89,7 @@ void CheckpointRun::begin(int64_t step, const std::string& resumed_from,
                           std::optional<int64_t> best) {
   if (!on()) return;
   if (options_->keep_best) best_ = best;
-  if (follows()) {
-    report_.best_file = file_of_best();
-    return;
-  }
+  if (follows()) return find_best();
   make_folder(options_->folder);
   lock_.emplace(options_->folder);
   require_own_checkpoints(options_->folder, resumed_from);
@@ -102,16 +99,19 @@ void CheckpointRun::begin(int64_t step, const std::string& resumed_from,
   }
   // This also removes what a killed save has left.
   const AtomicFile never_committed(checkpoint_path(options_->folder, step));
-  report_.best_file = file_of_best();
+  find_best();
+  report_.best_file = file_of_best_;
   last_copy_ = Clock::now();
   writer_ = start_thread("the thread that writes checkpoints", [this] { run_writer(); });
 }
 
-std::string CheckpointRun::file_of_best() const {
-  if (!best_) return "";
+// Only rank 0 looks: the folder of another one may be on another machine.
+void CheckpointRun::find_best() {
+  if (!best_) return;
   std::string path = checkpoint_path(options_->folder, *best_);
   std::error_code unknown;
-  return std::filesystem::is_regular_file(path, unknown) ? path : "";
+  if (decided(!follows() && std::filesystem::is_regular_file(path, unknown)))
+    file_of_best_ = std::move(path);
 }
 
 int64_t CheckpointRun::next(int64_t step, int64_t target) const {

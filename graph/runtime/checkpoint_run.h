@@ -46,8 +46,8 @@ class CheckpointRun {
   // other training's files, and starts the thread. `resumed_from`: the file that the training goes
   // on from, or nothing. `best`: the step of the best before.
   void begin(int64_t step, const std::string& resumed_from, std::optional<int64_t> best);
-  // Returns the file of the best before, where it is there; else nothing.
-  std::string file_of_best() const;
+  // Returns, behind begin(), the file of the best before, where rank 0 has it; else nothing.
+  const std::string& file_of_best() const noexcept { return file_of_best_; }
 
   // The first step behind `step` after which one is due; `target` where there is none before.
   int64_t next(int64_t step, int64_t target) const;
@@ -77,6 +77,7 @@ class CheckpointRun {
   bool follows() const noexcept { return group_ != nullptr && group_->rank() != 0; }
   // Returns what rank 0 says.
   bool decided(bool own) const;
+  void find_best();
   bool is_due(int64_t step, bool wanted);
   bool time_is_up() const;
   void save(bool is_best);
@@ -97,7 +98,8 @@ class CheckpointRun {
   std::optional<FolderLock> lock_;
   bool due_ = false;  // one was put off
   Clock::time_point last_copy_;
-  std::optional<int64_t> newest_;         // the step that was saved last, or is being saved
+  std::optional<int64_t> newest_;  // the step that was saved last, or is being saved
+  std::string file_of_best_;
   std::optional<int64_t> best_to_retry_;  // the step of a best that could not be written
   bool threw_ = false;
 

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "keel/core/group/group.h"
@@ -30,23 +31,17 @@ bool goes_on(DeviceQueue& queue, CallSite site) {
   return status == DequeueStatus::kElement;
 }
 
-using Series = std::vector<std::vector<double>>;
+template <class T>
+void append_bytes(std::string& to, const T& value) {
+  to.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
 
-// Rows travel as their bytes, one sum's after another's; all ranks have the same sums.
-std::vector<Series> gather_series(Group& group, const Series& own) {
-  std::string bytes;
-  for (const std::vector<double>& row : own)
-    bytes.append(reinterpret_cast<const char*>(row.data()), row.size() * sizeof(double));
-  std::vector<Series> by_rank;
-  for (const std::string& text : group.all_gather(bytes)) {
-    const size_t length = text.size() / sizeof(double) / own.size();
-    Series series(own.size(), std::vector<double>(length));
-    for (size_t i = 0; i < own.size() && length > 0; ++i)
-      std::memcpy(series[i].data(), text.data() + i * length * sizeof(double),
-                  length * sizeof(double));
-    by_rank.push_back(std::move(series));
-  }
-  return by_rank;
+template <class T>
+T take_bytes(std::string_view& from) {
+  T value;
+  std::memcpy(&value, from.data(), sizeof value);
+  from.remove_prefix(sizeof value);
+  return value;
 }
 
 }  // namespace
@@ -87,22 +82,14 @@ int64_t Evaluator::own_batches() const noexcept {
 }
 
 std::vector<double> Evaluator::means(CallSite site) {
-  std::vector<double> means = add_up(run_batches(site));
-  if (means.back() != 0) {
-    throw Error({.op = "evaluator",
-                 .argument = "batches",
-                 .expected = std::to_string(options_.batches) + " batches",
-                 .got = "a pass of at least " + std::to_string(options_.batches + 1),
-                 .fix = "give the number of all batches of the pass, the last one of fewer items "
-                        "included; of a set without end, take() that many",
-                 .site = site});
-  }
-  means.pop_back();
+  const std::vector<Share> by_rank = gather_shares(run_batches(site));
+  require_whole_pass(by_rank, site);
+  std::vector<double> means = add_up(by_rank);
   for (double& mean : means) mean /= static_cast<double>(options_.items);
   return means;
 }
 
-Evaluator::Series Evaluator::run_batches(CallSite site) {
+Evaluator::Share Evaluator::run_batches(CallSite site) {
   const auto is_fresh = [&] {
     const std::shared_ptr<DeviceQueue>& queue = options_.source->queue();
     return queue != nullptr && queue->counters().dequeued == 0;
@@ -112,41 +99,84 @@ Evaluator::Series Evaluator::run_batches(CallSite site) {
     options_.source->open(Cursor{});
   }
   at_beginning_ = false;
-  Series series(options_.sums.size());
-  int64_t done = 0;
-  while (done < own_batches()) {
+  Share share;
+  share.series.resize(options_.sums.size());
+  while (share.batches < own_batches()) {
     const int64_t asked = batches_of_a_run(site);
     const LoopReport report = loop_->run(asked, {}, site);
-    done += report.steps;
-    if (report.steps != asked) {
-      throw Error({.op = "evaluator",
-                   .expected = std::to_string(own_batches()) + " batches",
-                   .got = std::to_string(done) +
-                          (report.cancelled ? ", then it was stopped" : ", then the data ended"),
-                   .site = site});
-    }
+    share.batches += report.steps;
+    share.stopped = report.cancelled;
+    if (report.steps != asked) return share;
     for (size_t i = 0; i < options_.sums.size(); ++i) {
       const std::span<const double> parts = report[options_.sums[i]];
-      series[i].insert(series[i].end(), parts.begin(), parts.end());
+      share.series[i].insert(share.series[i].end(), parts.begin(), parts.end());
     }
   }
-  // Behind the sums travels which batch is not the last one of its rank though it should be, so
-  // that all ranks refuse the pass.
-  series.emplace_back(static_cast<size_t>(done), 0.0);
   const auto queue = options_.source->queue();
-  if (done != 0 && queue != nullptr && goes_on(*queue, site)) series.back().back() = 1;
-  return series;
+  share.goes_on = queue != nullptr && goes_on(*queue, site);
+  return share;
+}
+
+// A rank gives its share of a pass that is not as it should be, too, so that all of them refuse it,
+// in the same words. All have the same sums.
+std::vector<Evaluator::Share> Evaluator::gather_shares(Share own) const {
+  if (options_.group == nullptr || options_.group->size() == 1) return {std::move(own)};
+  std::string bytes;
+  append_bytes(bytes, own.batches);
+  append_bytes(bytes, own.goes_on);
+  append_bytes(bytes, own.stopped);
+  for (const std::vector<double>& row : own.series) {
+    append_bytes(bytes, row.size());
+    bytes.append(reinterpret_cast<const char*>(row.data()), row.size() * sizeof(double));
+  }
+  std::vector<Share> by_rank;
+  for (const std::string& text : options_.group->all_gather(bytes)) {
+    std::string_view rest = text;
+    Share& share = by_rank.emplace_back();
+    share.batches = take_bytes<int64_t>(rest);
+    share.goes_on = take_bytes<bool>(rest);
+    share.stopped = take_bytes<bool>(rest);
+    for (size_t i = 0; i < own.series.size(); ++i) {
+      std::vector<double>& row = share.series.emplace_back(take_bytes<size_t>(rest));
+      for (double& value : row) value = take_bytes<double>(rest);
+    }
+  }
+  return by_rank;
+}
+
+void Evaluator::require_whole_pass(const std::vector<Share>& by_rank, CallSite site) const {
+  int64_t done = 0;
+  bool more = false, stopped = false;
+  for (const Share& share : by_rank) {
+    done += share.batches;
+    more = more || share.goes_on;
+    stopped = stopped || share.stopped;
+  }
+  const std::string expected = std::to_string(options_.batches) + " batches";
+  if (done < options_.batches) {
+    throw Error({.op = "evaluator",
+                 .expected = expected,
+                 .got = std::to_string(done) +
+                        (stopped ? ", then it was stopped" : ", then the data ended"),
+                 .site = site});
+  }
+  if (more) {
+    throw Error({.op = "evaluator",
+                 .argument = "batches",
+                 .expected = expected,
+                 .got = "a pass of at least " + std::to_string(options_.batches + 1),
+                 .fix = "give the number of all batches of the pass, the last one of fewer items "
+                        "included; of a set without end, take() that many",
+                 .site = site});
+  }
 }
 
 // Adds in the order of the batches, whichever rank had them.
-std::vector<double> Evaluator::add_up(const Series& own) const {
-  std::vector<Series> by_rank = {own};
-  if (options_.group != nullptr && options_.group->size() > 1)
-    by_rank = gather_series(*options_.group, own);
-  std::vector<double> sums(own.size());
+std::vector<double> Evaluator::add_up(const std::vector<Share>& by_rank) const {
+  std::vector<double> sums(options_.sums.size());
   for (size_t i = 0; i < sums.size(); ++i) {
     for (size_t batch = 0; batch < static_cast<size_t>(options_.batches); ++batch)
-      sums[i] += by_rank[batch % by_rank.size()][i].at(batch / by_rank.size());
+      sums[i] += by_rank[batch % by_rank.size()].series[i].at(batch / by_rank.size());
   }
   return sums;
 }

@@ -36,10 +36,17 @@ class KEEL_API Evaluator {
   std::vector<double> means(CallSite site = CallSite::here());
 
  private:
-  // By sum its value in each batch that this rank has.
-  using Series = std::vector<std::vector<double>>;
-  Series run_batches(CallSite site);
-  std::vector<double> add_up(const Series& own) const;
+  // A rank's part of a pass.
+  struct Share {
+    int64_t batches = 0;
+    bool goes_on = false;  // it has more batches than it was to do
+    bool stopped = false;
+    std::vector<std::vector<double>> series = {};  // by sum its value in each batch
+  };
+  Share run_batches(CallSite site);
+  std::vector<Share> gather_shares(Share own) const;
+  void require_whole_pass(const std::vector<Share>& by_rank, CallSite site) const;
+  std::vector<double> add_up(const std::vector<Share>& by_rank) const;
   int64_t own_batches() const noexcept;
   int64_t batches_of_a_run(CallSite site) const;
 

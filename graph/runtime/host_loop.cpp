@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 
+#include "keel/core/group/group_agreement.h"
 #include "keel/graph/runtime/loop_state.h"
 
 namespace keel {
@@ -28,12 +29,16 @@ void Loop::drive(int64_t steps, const LoopCallbacks& callbacks, LoopReport& repo
   State& s = *state_;
   LaunchReport& done = outcome.done;
   LoopParty party(s.agreement.get());
+  Group* ranks = group_of(s.agreement.get());
+  // The votes before the first step are that step's.
+  if (ranks != nullptr) ranks->begin_step(report.first_step);
   try {
     done.cancelled = s.session->stop.load();
     LoopVote own = done.cancelled ? LoopVote::kStop : LoopVote::kGoOn;
     // A party that goes on votes when it has an element for the step.
     while (own == LoopVote::kGoOn ? take_element(party, done) : !party.leaves(own)) {
       ++report.launches;
+      if (ranks != nullptr) ranks->begin_step(report.first_step + done.steps);
       if (!drive_step(report.first_step + done.steps, done)) break;
       keep_results(report);
       deliver(callbacks, report, outcome);

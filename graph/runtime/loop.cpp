@@ -488,6 +488,8 @@ void Loop::launch(LaunchArgs& args, int64_t steps, const LoopCallbacks& callback
   args.stop = &session.stop;
   args.agreement = s.agreement.get();
   report.launches = 1;
+  // The votes before the first step are that step's.
+  if (Group* ranks = group_of(args.agreement)) ranks->begin_step(args.first_step);
   s.executable->program().launch(*session.stream, args);
   untold.dismiss();
   const auto take_back = [&](bool failed) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "keel/core/base/sha256.h"
+#include "keel/core/group/root_rank.h"
 #include "keel/core/tensor/tensor.h"
 #include "keel/graph/ir/graph.h"
 
@@ -34,14 +35,7 @@ Values states_to_send(const Graph& graph, bool trainable_only) {
 
 void broadcast_states(Session& session, Group& group, const BroadcastOptions& options,
                       CallSite site) {
-  if (options.root < 0 || options.root >= group.size()) {
-    throw Error({.op = "broadcast_states",
-                 .argument = "root",
-                 .expected = "0 to " + std::to_string(group.size() - 1),
-                 .got = std::to_string(options.root),
-                 .site = site,
-                 .kind = ErrorKind::kInvalidArgument});
-  }
+  require_root(group, options.root, "broadcast_states", site);
   if (group.size() == 1) return;
   const Values states = states_to_send(session.graph(site), options.trainable_only);
   std::string described;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "keel/core/base/log.h"
+#include "keel/core/base/thrown_text.h"
 #include "keel/core/group/group.h"
 #include "keel/graph/ir/emit.h"
 #include "keel/graph/runtime/checkpoint.h"
@@ -217,7 +218,7 @@ int64_t Trainer::applied_since(int64_t before) const {
 void Trainer::tell_failure(const TrainOptions& options) noexcept {
   // Collectives of saves and validations follow the last vote.
   if (options.group != nullptr && options.group->size() > 1)
-    options.group->fail("its training ended with an error");
+    options.group->fail(text_of_thrown("its training ended with an error"));
   if (others_know_) return;
   if (session_.state_ != nullptr && session_.state_->is_party(agreement_.get())) return;
   LoopParty(agreement_.get()).fail();
@@ -267,7 +268,7 @@ TrainReport Trainer::fit(const TrainOptions& given, CallSite site) {
       best = options.validation->best_before->step;
     start = session_.step();
     checkpoints->begin(start, resumed_from_, best);
-    validation.begin(session, checkpoints->file_of_best(), report);
+    validation.begin(session, checkpoints->file_of_best(), options.group.get(), report);
     train(options, site, validation, *checkpoints, report);
     checkpoints->finish(start + report.steps + steps_of_hooks_);
     note_checkpoints(report);
@@ -557,7 +558,6 @@ std::vector<int64_t> Trainer::launch(bool fast, StepDump& dump, const Checkpoint
       epoch_sums_.add(loop, metrics_, options.steps_per_epoch, report.epoch_means);
   };
   if (options.group != nullptr) {
-    options.group->begin_launch(step + 1);
     waited_ns = options.group->times().waited_ns(options.group->rank());
     summed_ns = options.group->times().summed_ns();
   }

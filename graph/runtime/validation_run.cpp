@@ -7,6 +7,7 @@
 #include "keel/core/base/printable.h"
 #include "keel/graph/runtime/next_multiple.h"
 #include "keel/graph/runtime/session_state.h"
+#include "keel/graph/runtime/share_saved_states.h"
 #include "keel/graph/runtime/train_options_check.h"
 
 namespace keel {
@@ -50,7 +51,7 @@ ValidationRun::ValidationRun(const std::optional<ValidationOptions>& options,
   if (best_) since_ = best_->since;
 }
 
-void ValidationRun::begin(SessionState& session, const std::string& best_file,
+void ValidationRun::begin(SessionState& session, const std::string& best_file, Group* group,
                           TrainReport& report) {
   // A run that ends before its first measurement knows of this one alone.
   report.best = best_;
@@ -63,7 +64,9 @@ void ValidationRun::begin(SessionState& session, const std::string& best_file,
   if (best_file.empty()) return;
   const SessionGuard guard(session, "Trainer::fit", site_);
   session.store.add_states(*session.graph);
-  SavedStates best = read_states(best_file, session.store);
+  SavedStates best;
+  if (group == nullptr || group->rank() == 0) best = read_states(best_file, session.store);
+  if (group != nullptr) share_saved_states(*group, session.store, best);
   place_ = place_in(best.metadata, best_file);
   states_ = std::move(best.tensors);
 }

@@ -23,8 +23,10 @@ class ValidationRun {
 
   // Puts the best before into the report, and whether it has ended the training; keeps the states
   // as they are before the first step where it was measured with them, or else those of
-  // `best_file`, a checkpoint of that step; empty: there is none.
-  void begin(SessionState& session, const std::string& best_file, TrainReport& report);
+  // `best_file`, a checkpoint of that step; empty: there is none. `group`: the ranks that train
+  // together, of which rank 0 reads the file for all; null: this one trains alone.
+  void begin(SessionState& session, const std::string& best_file, Group* group,
+             TrainReport& report);
   // The first step behind `step` after which it is due; `target` where there is none before.
   int64_t next(int64_t step, int64_t target) const;
   bool due(int64_t step, int64_t target) const;

@@ -354,9 +354,10 @@ TEST_CASE("ranks: each writes its profile and there is one timeline of all") {
   CHECK(timeline["otherData"]["ranks"] == 2);
   CHECK(timeline["otherData"]["device_clock_skew_us"] == 0);
   CHECK(timeline["otherData"]["wall_clock_error_us"] > 0);
+  CHECK(timeline["otherData"]["complete"] == true);
   // By process: the collectives of two steps on the device clock; on the wall clock each has a wait
   // and a sum, and there are the votes besides.
-  std::map<std::string, int> hccl;
+  std::map<std::string, int> hccl, sums;
   std::map<std::string, double> met;  // when the ranks had met for the bucket of step 2
   std::map<int, std::string> processes;
   for (const json& event : timeline["traceEvents"])
@@ -365,11 +366,14 @@ TEST_CASE("ranks: each writes its profile and there is one timeline of all") {
     if (event["ph"] != "X") continue;
     const std::string name = event["name"], process = processes[event["pid"]];
     if (contains(name, "all_reduce")) ++hccl[process];
+    if (contains(name, "sum: bucket ")) ++sums[process];
     if (contains(name, "sum: bucket 1 of ") && contains(name, " of step 2"))
       met[process] = event["ts"];
   }
   CHECK(hccl["rank 0 (device clock)"] > 0);
   CHECK(hccl["rank 0 (device clock)"] == hccl["rank 1 (device clock)"]);
+  CHECK(sums["rank 0 (wall clock)"] == hccl["rank 0 (device clock)"]);
+  CHECK(sums["rank 1 (wall clock)"] == hccl["rank 1 (device clock)"]);
   REQUIRE(met.size() == 2);
   CHECK(met["rank 0 (wall clock)"] > 0);
   const ToolResult shown = run_tool({"profile", folder});

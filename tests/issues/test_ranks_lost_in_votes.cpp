@@ -1,6 +1,7 @@
 // A rank that heard in a vote of another one's loss got an Error that named neither the rank nor
 // the reason, and what a sum inside a step threw came out of the loop as a mere Error, too: only
-// the tool asked the group who was lost.
+// the tool asked the group who was lost. A rank whose fit failed told the others that it did, and
+// not why.
 #include <memory>
 #include <string>
 
@@ -63,7 +64,7 @@ void check_loss(const Device& on, Loss how) {
     }
   });
   CHECK(mere == "");
-  const std::string said = how == Loss::kHook ? "its disk is full" : "its loop ended with an error";
+  const std::string said = how == Loss::kHook ? "its disk is full" : "record 5 is torn";
   CHECK_MESSAGE(contains(lost, "rank 1 failed: " + said + "; this rank was "), lost);
   if (how == Loss::kData) CHECK_MESSAGE(contains(errors[1], "record 5 is torn"), errors[1]);
 }
@@ -79,6 +80,27 @@ TEST_CASE("a rank that hears in a vote of another one's loss names it") {
       check_loss(modest.device(), how);
     }
   }
+}
+
+TEST_CASE("a rank whose hook fails tells the others why") {
+  std::string told;
+  on_local_ranks(2, [&](const std::shared_ptr<Group>& group) {
+    HalvingModel m;
+    Session session(m.graph, device("ref"));
+    Trainer trainer(session, {.update = m.update,
+                              .source = halving_feeder(device("ref"), 100),
+                              .agreement = make_group_agreement(group)});
+    const auto hook = [&](int64_t step) {
+      if (group->rank() == 1 && step == 4) throw Error("the disk is full");
+      return LoopControl::kContinue;
+    };
+    try {
+      trainer.fit({.steps = 20, .loop_size = 2, .every_n_steps = {{2, hook}}, .group = group});
+    } catch (const RankLost& error) {
+      if (group->rank() == 0) told = error.what();
+    }
+  });
+  CHECK_MESSAGE(contains(told, "rank 1 failed: the disk is full; this rank was "), told);
 }
 
 TEST_CASE("a loop whose sum lost a rank throws what names it as a loss") {

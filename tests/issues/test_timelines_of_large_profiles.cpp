@@ -69,6 +69,11 @@ TEST_CASE("a timeline of ranks that left spans out says so and still knows their
     return parse_json(npu::merged_timeline(ranks), "timeline")["otherData"];
   };
   CHECK(about({whole, whole})["complete"] == true);
+  // A rank says itself where it kept only some of its collectives.
+  RankTimeline some = timeline_of(40, 1);
+  some.complete = false;
+  CHECK_FALSE(handed_over(some).complete);
+  CHECK(about({whole, handed_over(some)})["complete"] == false);
   const Json other = about({cut, cut_more});
   CHECK(other["complete"] == false);
   CHECK(other["device_clock_skew_us"] == doctest::Approx(0.004));

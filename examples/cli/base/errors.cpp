@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 #include <keel/core/base/error.h>
 #include <keel/core/base/printable.h>
+#include <keel/core/base/thrown_text.h>
 
 namespace keel_cli {
 namespace {
@@ -37,13 +38,7 @@ std::string message_of(const std::exception& error) {
 }
 
 std::string text_of_thrown() {
-  try {
-    throw;
-  } catch (const std::exception& error) {
-    return error.what();
-  } catch (...) {
-    return "something that is no exception was thrown";
-  }
+  return keel::text_of_thrown("something that is no exception was thrown");
 }
 
 void print_error(const std::exception& error, const std::string& note) {

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include <keel/core/base/json.h>
+#include <keel/core/base/ns_since.h>
 #include <nlohmann/json.hpp>
 
 namespace keel_cli {
@@ -31,10 +32,6 @@ StepSplit split_of(const Spent& spent, double wall_ns, int64_t copy_ns, int64_t 
   split.idle = split.step - split.busy - split.queue_wait;
   split.copy = static_cast<double>(copy_ns) * to_us;
   return split;
-}
-
-double ns_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
 }
 
 }  // namespace
@@ -72,7 +69,7 @@ LoopMeasurement LoopTraining::fit(int64_t steps, int64_t size) {
   const int64_t copied = feed_.feeder->queue()->counters().copy_ns;
   const auto start = Clock::now();
   const keel::TrainReport report = trainer_->fit({.steps = steps});
-  const double wall_ns = ns_since(start);
+  const auto wall_ns = static_cast<double>(keel::ns_since(start));
   const int64_t copy_ns = feed_.feeder->queue()->counters().copy_ns - copied;
   const Spent spent{report.seconds * 1e9, report.busy_ns, report.queue_wait_ns,
                     report.metrics_wait_ns};
@@ -96,7 +93,7 @@ LoopMeasurement LoopTraining::call(int64_t calls, int64_t size) {
     counts.round_trips += report.host_syncs;
     counts.transfers += report.transfers;
   }
-  const double wall_ns = ns_since(start);
+  const auto wall_ns = static_cast<double>(keel::ns_since(start));
   const int64_t copy_ns = feed_.feeder->queue()->counters().copy_ns - copied;
   return {split_of(spent, wall_ns, copy_ns, counts.steps, loop_->kind()), counts};
 }

@@ -45,9 +45,10 @@ void Progress::print(int64_t done, double loss, const StepScale* scale, double s
   std::string scaling;
   if (scale != nullptr)
     scaling = fmt::format("scale {:g}, {} skipped  ", scale->scale, scale->skipped_steps);
-  const std::string text = fmt::format(
-      "step {}/{}  loss {:.4f}  {}{:.0f} {}/s  {:.0f} s left{}", done, total_, loss, scaling,
-      rate * static_cast<double>(batch_), items_, left, note_ ? "  " + note_() : "");
+  std::string text =
+      fmt::format("step {}/{}  loss {:.4f}  {}{:.0f} {}/s  {:.0f} s left", done, total_, loss,
+                  scaling, rate * static_cast<double>(batch_), items_, left);
+  if (const std::string note = note_ ? note_() : ""; !note.empty()) text += "  " + note;
   if (!terminal_) {
     std::cout << text << "\n";
   } else {

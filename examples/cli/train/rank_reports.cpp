@@ -1,6 +1,7 @@
 #include "cli/train/rank_reports.h"
 
 #include <algorithm>
+#include <chrono>
 #include <unistd.h>
 #include <utility>
 
@@ -76,26 +77,22 @@ SlowestRank slowest_of(const RankReports& ranks) {
 }
 
 SlowestRankNote::SlowestRankNote(std::shared_ptr<keel::Group> group)
-    : group_(std::move(group)), before_(waits()) {}
-
-std::string SlowestRankNote::next() {
-  const std::vector<double> now = waits();
-  std::vector<double> since = now;
-  for (size_t i = 0; i < now.size(); ++i) since[i] -= before_[i];
-  before_ = now;
-  const auto at = Clock::now();
-  const double seconds = std::chrono::duration<double>(at - since_).count();
-  since_ = at;
-  const SlowestRank slowest = slowest_of(since);
-  return fmt::format("slowest rank {} ({:.0f} % of the time waited for)", slowest.rank,
-                     100 * std::min(1.0, slowest.seconds / std::max(seconds, 1e-9)));
+    : group_(std::move(group)), before_(group_->times().voted_waits()) {
+  if (before_.votes == 0) before_.at = keel::CollectiveTimes::Clock::now();
 }
 
-std::vector<double> SlowestRankNote::waits() const {
-  std::vector<double> waits;
-  for (int rank = 0; rank < group_->size(); ++rank)
-    waits.push_back(in_seconds(group_->times().waited_ns(rank)));
-  return waits;
+std::string SlowestRankNote::next() {
+  keel::VotedWaits now = group_->times().voted_waits();
+  if (now.votes == before_.votes) return note_;
+  std::vector<double> since;
+  for (size_t i = 0; i < now.waited_ns.size(); ++i)
+    since.push_back(in_seconds(now.waited_ns[i] - before_.waited_ns[i]));
+  const double seconds = std::chrono::duration<double>(now.at - before_.at).count();
+  before_ = std::move(now);
+  const SlowestRank slowest = slowest_of(since);
+  note_ = fmt::format("slowest rank {} ({:.0f} % of the time waited for)", slowest.rank,
+                      100 * std::min(1.0, slowest.seconds / std::max(seconds, 1e-9)));
+  return note_;
 }
 
 void add_rank_reports(const RankReports& ranks, int64_t batch, keel::Json& summary) {

@@ -3,7 +3,6 @@
 #ifndef KEEL_EXAMPLES_CLI_TRAIN_RANK_REPORTS_H
 #define KEEL_EXAMPLES_CLI_TRAIN_RANK_REPORTS_H
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -43,20 +42,19 @@ struct SlowestRank {
 SlowestRank slowest_of(const std::vector<double>& waits);
 SlowestRank slowest_of(const RankReports& ranks);
 
-// For a line that tells how a training goes: which rank was the slowest since the line before.
+// For a line that tells how a training goes: which rank was the slowest between the last vote of
+// the ranks before this line and that before the line before.
 class SlowestRankNote {
  public:
   explicit SlowestRankNote(std::shared_ptr<keel::Group> group);
-  // "slowest rank 1 (34 % of the time waited for)"
+  // "slowest rank 1 (34 % of the time waited for)". The note before, or nothing, where the ranks
+  // have not voted since: then nobody knows what the others have waited meanwhile.
   std::string next();
 
  private:
-  using Clock = std::chrono::steady_clock;
-  std::vector<double> waits() const;
-
   std::shared_ptr<keel::Group> group_;
-  std::vector<double> before_;
-  Clock::time_point since_ = Clock::now();
+  keel::VotedWaits before_;
+  std::string note_;
 };
 
 // The fields `rank_metrics` and `slowest_rank` of a summary. `batch` is each rank's.

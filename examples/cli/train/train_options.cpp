@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 #include <keel/backends/npu/options.h>
 #include <keel/core/group/group.h>
+#include <keel/core/group/machine.h>
 
 #include "cli/base/environment_table.h"
 #include "cli/base/flag_errors.h"
@@ -470,7 +471,7 @@ void declare_train_flags(CommandLine& line) {
   line.add("quiet", "", "print nothing but errors and warnings");
 }
 
-TrainFlags read_train_flags(const CommandLine& line, const keel::Group& group) {
+TrainFlags read_train_flags(const CommandLine& line, keel::Group& group) {
   TrainFlags flags;
   flags.share = {.count = group.size(), .index = group.rank()};
   flags.metrics = line.text("metrics").value_or("");
@@ -514,7 +515,7 @@ TrainFlags read_train_flags(const CommandLine& line, const keel::Group& group) {
   if (const auto size = line.text("loop-size")) read_loop_size(*size, flags);
   read_data_sink(line, flags);
   flags.loop_size.value();  // a wrong environment variable is an error before anything is done
-  flags.threads = read_threads(line, group.size());
+  flags.threads = read_threads(line, keel::ranks_on_this_machine(group));
   flags.allow_non_finite = line.has("allow-non-finite");
   flags.cache = !line.has("no-cache");
   flags.quiet = line.has("quiet");

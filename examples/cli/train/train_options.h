@@ -95,7 +95,7 @@ std::map<std::string, std::string> saved_passes(const TrainFlags& flags);
 std::string other_passes(const TrainFlags& flags);
 void declare_train_flags(CommandLine& line);
 // `group`: the ranks that train together, this one among them.
-TrainFlags read_train_flags(const CommandLine& line, const keel::Group& group);
+TrainFlags read_train_flags(const CommandLine& line, keel::Group& group);
 
 }  // namespace keel_cli
 

@@ -16,8 +16,8 @@ namespace keel_cli {
 namespace {
 
 constexpr const char* kTimeline = "/timeline.json";
-// The buckets and the votes of a step that are kept; what is more is left out.
-constexpr size_t kMostCollectivesOfAStep = 64;
+// Votes in the time of one step: before it, behind it, and between launches.
+constexpr size_t kMostVotesOfAStep = 4;
 constexpr const char* kCollectivesLane = "COLLECTIVES (wall)";
 
 bool exists(const std::string& path) {
@@ -35,6 +35,14 @@ void refuse_old(const std::string& path, const char* of) {
                      .argument = path,
                      .message = std::string("is of a profile of ") + of,
                      .fix = "remove it, or choose another folder"});
+}
+
+// Returns how many sums over ranks a step of the program has.
+size_t sums_of_a_step(const keel::Program& program, keel::npu::ProfileOptions options) {
+  options.last_step = options.first_step;
+  const std::vector<keel::npu::ProfiledSpan> spans = keel::npu::profiled_spans(program, options);
+  return static_cast<size_t>(std::count_if(spans.begin(), spans.end(),
+                                           [](const auto& span) { return span.lane == "HCCL"; }));
 }
 
 int64_t ns_of(std::chrono::steady_clock::duration d) {
@@ -70,7 +78,7 @@ void TrainingProfile::begin(keel::Trainer& trainer) {
   if (group_->rank() == 0) require_writable("--profile", flags_.profile.folder + kTimeline);
   const auto steps = static_cast<size_t>(files.last_step - files.first_step + 1);
   group_->times().record(before_ + files.first_step, before_ + files.last_step,
-                         steps * kMostCollectivesOfAStep);
+                         steps * (sums_of_a_step(profiled, files) + kMostVotesOfAStep));
   align_clocks();
 }
 
@@ -90,7 +98,8 @@ void TrainingProfile::finish(const keel::Trainer& trainer, const keel::TrainRepo
   notices.attempt([&] {
     own = keel::npu::write_rank_timeline({.spans = keel::npu::profiled_spans(profiled, files),
                                           .wall = files.wall,
-                                          .wall_error_ns = wall_error_ns_},
+                                          .wall_error_ns = wall_error_ns_,
+                                          .complete = group_->times().dropped() == 0},
                                          static_cast<size_t>(group_->size()));
   });
   const std::vector<std::string> all = group_->all_gather(own);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -43,6 +44,27 @@ TEST_CASE("collective times: what ranks give is what the others take") {
   CHECK(second.summed_ns() == 10'000);
 }
 
+TEST_CASE("collective times: what all have waited is of the moment of their last vote") {
+  using Clock = CollectiveTimes::Clock;
+  CollectiveTimes times(1, 3);
+  const auto wait = [&](int64_t ms) {
+    const Clock::time_point begin;
+    times.add("sum", 1, begin, begin + std::chrono::milliseconds(ms), begin);
+  };
+  CHECK(times.voted_waits().votes == 0);
+  CHECK(times.voted_waits().waited_ns == std::vector<int64_t>{0, 0, 0});
+  wait(250);
+  float seconds[3];
+  times.give(seconds);
+  wait(1000);  // for the vote itself
+  const float said[] = {0.5, seconds[1], 0};
+  times.take(said);
+  wait(4000);
+  CHECK(times.voted_waits().votes == 1);
+  CHECK(times.voted_waits().waited_ns == std::vector<int64_t>{500'000'000, 250'000'000, 0});
+  CHECK(times.waited_ns(1) == 5'250'000'000);
+}
+
 TEST_CASE("collective times: the reductions of chosen steps are kept up to a number") {
   CollectiveTimes times(0, 1);
   const auto add = [&](const char* name, int64_t step) {
@@ -61,6 +83,12 @@ TEST_CASE("collective times: the reductions of chosen steps are kept up to a num
   add("votes", 4);
   add("votes", 4);
   CHECK(times.recorded().size() == 3);
+  CHECK(times.dropped() == 1);
+  times.record(1, 2, 3);
+  CHECK(times.dropped() == 0);
+  for (int i = 0; i < 4; ++i) add("bucket", 2);
+  CHECK(times.recorded().size() == 3);
+  CHECK(times.dropped() == 1);
 }
 
 }  // namespace

@@ -26,6 +26,7 @@
 #include "keel/core/group/group.h"
 #include "keel/core/group/group_agreement.h"
 #include "keel/core/group/join_group.h"
+#include "keel/core/group/machine.h"
 
 #include "meeting_for_tests.h"
 #include "ranks_for_tests.h"
@@ -430,22 +431,15 @@ TEST_CASE("group: fingerprints that differ are told with both sides") {
   });
 }
 
-TEST_CASE("group: the votes of a launch tell the step") {
+TEST_CASE("group: ranks of one machine share its processors whatever their table says") {
+  // By hand: two servers with one device each, then two ranks beside one.
+  CHECK(ranks_beside({"a", "b"}, 0) == 1);
+  CHECK(ranks_beside({"a", "b"}, 1) == 1);
+  CHECK(ranks_beside({"a", "a", "b"}, 1) == 2);
+  CHECK(ranks_beside({"a", "a", "b"}, 2) == 1);
   for_kinds([](const auto& run) {
-    none_failed(run(2, [](Group& group) {
-      const auto agreement = make_group_agreement({std::shared_ptr<Group>(), &group});
-      agreement->agree(LoopVote::kGoOn);  // before a launch
-      group.begin_launch(11);
-      for (const int64_t step : {11, 12, 13}) {
-        agreement->agree(LoopVote::kGoOn);  // before the step: there is an element
-        if (group.step() != step) throw Error("wrong step " + std::to_string(group.step()));
-      }
-      agreement->agree(LoopVote::kStepsDone);
-      if (group.step() != 13) throw Error("wrong step behind the last one");
-      agreement->agree(LoopVote::kGoOn);
-      group.begin_launch(14);
-      agreement->agree(LoopVote::kGoOn);
-      if (group.step() != 14) throw Error("wrong step behind a launch");
+    none_failed(run(3, [](Group& group) {
+      if (ranks_on_this_machine(group) != 3) throw Error("not all are here");
       group.leave();
     }));
   });

@@ -25,22 +25,38 @@ TEST_CASE("rank reports: the rank that waits least is the slowest") {
   CHECK(slowest_of(std::vector<double>{1}).seconds == 0);
 }
 
-TEST_CASE("rank reports: a note is about the time since the one before") {
-  const std::vector<std::shared_ptr<keel::Group>> groups = keel::make_local_groups(2);
+TEST_CASE("rank reports: a note is about the time between votes and the same until the next one") {
+  const std::vector<std::shared_ptr<keel::Group>> groups = keel::make_local_groups(3);
   keel::CollectiveTimes& times = groups[0]->times();
-  const auto rank_0_waits = [&](std::chrono::hours long_time) {
+  const auto wait = [&](std::chrono::hours long_time) {
     const Clock::time_point begin;
     times.add("sum", 1, begin, begin + long_time, begin + long_time);
   };
-  rank_0_waits(std::chrono::hours(1));
+  // The other two say how long they have waited since the vote before, in hours.
+  const auto vote = [&](float first, float second) {
+    float seconds[3];
+    times.give(seconds);
+    seconds[1] = 3600 * first;
+    seconds[2] = 3600 * second;
+    times.take(seconds);
+  };
   SlowestRankNote note(groups[0]);
-  CHECK(note.next() == "slowest rank 0 (0 % of the time waited for)");
-  rank_0_waits(std::chrono::hours(1));
+  CHECK(note.next() == "");
+  wait(std::chrono::hours(3));
+  CHECK(note.next() == "");
+  vote(2, 1);
   // Cut at all of the time.
+  const std::string of_rank_2 = "slowest rank 2 (100 % of the time waited for)";
+  CHECK(note.next() == of_rank_2);
+  // Within a launch this rank alone knows that it waits.
+  wait(std::chrono::hours(1));
+  CHECK(note.next() == of_rank_2);
+  wait(std::chrono::hours(1));
+  CHECK(note.next() == of_rank_2);
+  vote(1, 3);
   CHECK(note.next() == "slowest rank 1 (100 % of the time waited for)");
-  const float of_rank_1[] = {0, 1800};
-  times.take(of_rank_1);
-  CHECK(note.next() == "slowest rank 0 (100 % of the time waited for)");
+  vote(0, 0);
+  CHECK(note.next() == "slowest rank 0 (0 % of the time waited for)");
 }
 
 TEST_CASE("rank reports: what is left of a training's seconds was computing") {

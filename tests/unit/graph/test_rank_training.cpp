@@ -1,6 +1,7 @@
 // Ranks that train together: threads of the test, each with a session and a group of its own.
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -78,6 +79,21 @@ TEST_CASE("ranks: all of them refuse a pass with more batches than they were tol
       2, [](const std::shared_ptr<Group>& group) { measure(group, 30, 10, /*left_out=*/1); });
   for (const std::string& error : errors)
     CHECK_MESSAGE(contains(error, "expected 2 batches, got a pass of at least 3"), error);
+  // The batch that is too much is that of a rank that was to have none.
+  const auto without = on_local_ranks(
+      2, [](const std::shared_ptr<Group>& group) { measure(group, 20, 10, /*left_out=*/1); });
+  for (const std::string& error : without)
+    CHECK_MESSAGE(contains(error, "expected 1 batches, got a pass of at least 2"), error);
+}
+
+TEST_CASE("ranks: all of them refuse a pass with fewer batches than they were told") {
+  for (const int size : {1, 2, 3, 4}) {
+    CAPTURE(size);
+    const auto errors = on_local_ranks(
+        size, [](const std::shared_ptr<Group>& group) { measure(group, 20, 10, /*left_out=*/-1); });
+    for (const std::string& error : errors)
+      CHECK_MESSAGE(contains(error, "expected 3 batches, got 2, then the data ended"), error);
+  }
 }
 
 TEST_CASE("ranks: the states of all are those of the root") {
@@ -96,6 +112,17 @@ TEST_CASE("ranks: the states of all are those of the root") {
     if (session.step() != 10) throw Error("the step is not the root's");
     require_equal_states(session, *group);
     group->leave();
+  }));
+}
+
+TEST_CASE("ranks: a root of states that is no rank is refused in the words of a broadcast") {
+  none_failed(run_ranks(2, [](const std::shared_ptr<Group>& group) {
+    Graph graph;
+    graph.state("w", zeros({2}));
+    Session session(graph, device("ref"));
+    const std::string told = error_of([&] { broadcast_states(session, *group, {.root = 2}); });
+    CHECK_MESSAGE(contains(told, "broadcast_states: root: expected a rank from 0 to 1, got 2 ("),
+                  told);
   }));
 }
 
@@ -146,6 +173,43 @@ TEST_CASE("ranks: they stop together and rank 0 writes the checkpoints") {
     group->leave();
   }));
   CHECK(checkpoints_in(folder).size() == 3);  // behind steps 5 and 10, and the end
+}
+
+TEST_CASE("ranks: the best before is read by rank 0 alone and all end with its states") {
+  const TempFolder files;
+  const auto fit = [&](const std::shared_ptr<Group>& group, int64_t steps,
+                       std::optional<ValidationBest> before) {
+    HalvingModel model;
+    Session session(model.graph, device("ref"));
+    Trainer trainer(session, {.update = model.update,
+                              .fetches = {model.total},
+                              .source = halving_feeder(device("ref"), 1000),
+                              .agreement = make_group_agreement(group)});
+    // As on another machine: rank 1 finds none of the files there.
+    const std::string folder = files.file("of_rank_" + std::to_string(group->rank()));
+    if (before && group->rank() == 0) trainer.resume(folder);
+    broadcast_states(session, *group);
+    TrainOptions options{.steps = steps, .group = group};
+    options.resume_from = Cursor{.position = session.step()};
+    options.checkpoint = CheckpointOptions{.folder = folder, .every_n_steps = 4};
+    options.checkpoint->keep_best = true;
+    options.validation = ValidationOptions{.measure = [&] { return session.step() == 4 ? 2 : 1; },
+                                           .every_n_steps = 4,
+                                           .keep_best = before.has_value(),
+                                           .best_before = before};
+    const TrainReport report = trainer.fit(options);
+    require_equal_states(session, *group);
+    if (before && (!report.kept_best || session.step() != 4 || trainer.cursor().position != 4))
+      throw Error("not the states and the place of the best");
+    const bool is_first = group->rank() == 0;
+    if (report.checkpoint.best_file.empty() == is_first) throw Error("another rank has the best");
+    group->leave();
+  };
+  none_failed(
+      on_local_ranks(2, [&](const std::shared_ptr<Group>& group) { fit(group, 8, std::nullopt); }));
+  none_failed(on_local_ranks(2, [&](const std::shared_ptr<Group>& group) {
+    fit(group, 8, ValidationBest{.value = 2, .step = 4, .since = 1});
+  }));
 }
 
 TEST_CASE("ranks: the time since the last checkpoint is rank 0's and ends no launch before") {

@@ -19,6 +19,7 @@
 #include "ranks_for_tests.h"
 #include "runtime_for_tests.h"
 #include "support/built_in_backends.h"
+#include "support/declining_backend.h"
 
 TEST_SUITE_BEGIN("loop");
 
@@ -26,6 +27,7 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
+using keel_test::DecliningBackend;
 using keel_test::kBuiltInBackends;
 
 constexpr int64_t kDepth = 32;
@@ -90,7 +92,7 @@ TEST_CASE("rank votes: a launch has one before its first step and one behind its
       Counting model(group);
       CHECK(model.run(backend, 20).steps == 20);
       CHECK(model.votes() == 2);
-      CHECK(group->step() == 19);
+      CHECK(group->step() == 20);
     }));
     none_failed(run_ranks(2, [&](const std::shared_ptr<Group>& group) {
       Counting model(group);
@@ -98,6 +100,38 @@ TEST_CASE("rank votes: a launch has one before its first step and one behind its
       CHECK(model.run(backend, 20, filled_queue(backend, 20)).steps == 20);
       CHECK(model.votes() == 2);
     }));
+  }
+}
+
+TEST_CASE("rank votes: the group is at the step that is under way without a trainer") {
+  // Hears of each op the number of its step and the group's.
+  struct Listener final : OpObserver {
+    explicit Listener(const Group& of) : group(of) {}
+    void before(const OpRun& op) override { heard.emplace_back(op.step, group.step()); }
+    void after(const OpRun&, uint32_t) override {}
+    const Group& group;
+    std::vector<std::pair<int64_t, int64_t>> heard;
+  };
+  for (const std::string& backend : kBuiltInBackends) {
+    CAPTURE(backend);
+    DecliningBackend modest(backend, "sunk_loop");
+    for (const Device& on : {device(backend), modest.device()}) {
+      none_failed(run_ranks(2, [&](const std::shared_ptr<Group>& group) {
+        Counting model(group);
+        Session session(model.graph, on);
+        Loop loop =
+            session.sink({.update = model.update, .agreement = make_group_agreement(group)});
+        CHECK(group->step() == 0);
+        Listener listener(*group);
+        for (const int64_t last : {20, 40}) {
+          loop.run(20, {.observer = &listener});
+          CHECK(group->step() == last);
+        }
+        CHECK(listener.heard.front().first == 1);
+        CHECK(listener.heard.back().first == 40);
+        for (const auto& [step, of_group] : listener.heard) CHECK(step == of_group);
+      }));
+    }
   }
 }
 
