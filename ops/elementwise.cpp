@@ -181,6 +181,7 @@ void register_elementwise(OpTable& table) {
              .reference = reference_select,
              .gradient = select_gradient,
              .traits = kElementwise | kCheap,
+             .role = OpRole::kSelect,
              .sample = sample_select});
   table.add({.name = "clamp",
              .summary = "minimum(maximum(x, low), high)",

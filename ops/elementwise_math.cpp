@@ -39,7 +39,10 @@ Value gelu_gradient(const Flow& f) {
 }
 
 Value erf_gradient(const Flow& f) {
-  return f.times(f.g, f.times(exp(neg(square(f.x, f.site), f.site), f.site), kTwoOverSqrtPi));
+  // From 28 on the slope is 0 in every dtype. The gradient of a square is infinite where x or 2x
+  // is, and 0 times that would be NaN.
+  const Value x = select(greater(abs(f.x, f.site), 28, f.site), 28, f.x, f.site);
+  return f.times(f.g, f.times(exp(neg(square(x, f.site), f.site), f.site), kTwoOverSqrtPi));
 }
 
 Values decompose_softplus(const BuildContext& ctx) {

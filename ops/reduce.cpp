@@ -217,7 +217,9 @@ Values extremum_gradient(const BuildContext& ctx) {
   const Value g = widened(kept(ctx, ctx.output_gradients[0]), ctx.site);
   const Value winners =
       sum(cast(wins, g.dtype(), site), ctx.as<ReduceAttributes>().axes, true, site);
-  return {select(wins, narrowed(ctx, div(g, winners, site)), 0, site)};
+  // Where NaN decides nobody wins, and a share of nothing would make gradients of this one NaN.
+  const Value share = div(g, maximum(winners, 1, site), site);
+  return {select(wins, narrowed(ctx, share), 0, site)};
 }
 
 // Returns for each element the product of all others along the axes: of those before and behind it

@@ -8,8 +8,10 @@
 #include "keel/graph/autodiff/body_gradient.h"
 #include "keel/graph/autodiff/control_gradient.h"
 #include "keel/graph/autodiff/flow.h"
+#include "keel/graph/autodiff/neutral_fill.h"
 #include "keel/graph/autodiff/row_stack.h"
 #include "keel/graph/control/control_flow.h"
+#include "keel/graph/control/loop_count.h"
 #include "keel/graph/ir/emit.h"
 #include "keel/graph/ir/scopes.h"
 
@@ -28,18 +30,6 @@ int64_t sum_or_beyond(int64_t a, int64_t b) {
 int64_t product_or_beyond(int64_t a, int64_t b) {
   int64_t product = 0;
   return __builtin_mul_overflow(a, b, &product) ? kBeyond : product;
-}
-
-bool is_number(const Value& v, int64_t number) {
-  if (!v.node().is(OpRole::kConstant)) return false;
-  return bit_equal(v.node().as<ConstantAttributes>().value, Tensor::scalar(number));
-}
-
-bool is_zeros(Value v) {
-  while (v.node().has(kBroadcast)) v = v.node().input(0);
-  if (!v.node().is(OpRole::kConstant)) return false;
-  const Tensor& value = v.node().as<ConstantAttributes>().value;
-  return value.num_elements() == 1 && value.at(0) == 0;
 }
 
 // A number of iterations that the graph knows, or that only the run does.
@@ -111,10 +101,7 @@ class LoopGradient {
   }
 
   void require_countable() {
-    const Node& next = body_.outputs()[0].node();
-    const bool counts = is_number(c_.inputs[0], 0) && next.is(OpRole::kAdd) &&
-                        next.input(0) == body_.inputs()[0] && is_number(next.input(1), 1);
-    if (!counts) {
+    if (!is_count(c_.inputs[0], 0) || !counts_up(body_)) {
       fail("count", "a count from 0 up by 1, as while_loop() makes it", "another", "");
     }
     trips_.most = attributes_.trip_count >= 0 ? attributes_.trip_count : attributes_.max_trips;
@@ -280,7 +267,7 @@ class LoopGradient {
   // added, not the whole in each turn.
   Value accumulated(size_t input, const Value& sum, const Value& gradient) const {
     const Node& node = gradient.node();
-    if (!node.has(kAddsTo) || !is_zeros(node.input(0))) {
+    if (!node.has(kAddsTo) || filling_number(node.input(0)) != 0.0) {
       const LabelScope label(sum.graph(), of_inputs_[input].label_in(sum.graph().label()));
       return compute("add", sum, gradient);
     }

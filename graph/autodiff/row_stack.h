@@ -9,6 +9,7 @@
 
 #include "keel/graph/autodiff/agreed_attributes.h"
 #include "keel/graph/autodiff/body_gradient.h"
+#include "keel/graph/autodiff/neutral_fill.h"
 #include "keel/graph/ir/placement.h"
 #include "keel/graph/ir/scopes.h"
 
@@ -61,8 +62,7 @@ class RowStack {
     const NodeLabelPtr label = attributes_.label_in(graph.label());
     return stored_.dtype == f64 ? label : without_attribute(label, kPlacementAttribute);
   }
-  // -0 + x has the bits of x, where 0 + -0 does not have those of -0.
-  double neutral() const { return is_float(stored_.dtype) ? -0.0 : 0.0; }
+  double neutral() const { return neutral_number(stored_.dtype); }
   Value call(const char* op, const Values& inputs, const AttributeList& attributes) const {
     std::vector<Operand> operands;
     for (const Value& v : inputs) operands.emplace_back(v, site_);

@@ -71,6 +71,7 @@ enum class OpRole : uint8_t {
   kSunkLoop,
   kFloatStatus,  // tells whether computing its inputs overflowed
   kAdd,          // counts the turns of loops
+  kSelect,       // gives input 1 where input 0 holds, else input 2
 };
 
 // How mixed precision treats an op whose class nobody changed: computed in the low dtype, never, or

@@ -64,9 +64,9 @@ bool is_filled_with(const Value& v, double value) {
   return bit_equal(*t, Tensor::full(t->dtype(), t->shape(), value));
 }
 
-// Returns whether what shape a view has is said by the shape itself.
-bool takes_shape(const Node& view) {
-  const auto attributes = view.attributes().list();
+// Returns whether the node's attributes are nothing but its result's shape.
+bool takes_shape(const Node& node) {
+  const auto attributes = node.attributes().list();
   return attributes.size() == 1 && attributes[0].first == "shape";
 }
 
@@ -125,11 +125,28 @@ class Folder {
            });
   }
 
+  // Returns whether a variable of a loop begins as what the node gives.
+  bool begins_variable(const Node& node) const {
+    const auto users = users_.of(node);
+    return std::any_of(users.begin(), users.end(), [&](uint32_t id) {
+      const Node& loop = from_.node(id);
+      if (!loop.is(OpRole::kWhile)) return false;
+      const size_t variables = loop.bodies()[1]->outputs().size();
+      for (size_t i = 0; i < variables; ++i) {
+        if (loop.input(i).node_id() == node.id()) return true;
+      }
+      return false;
+    });
+  }
+
   bool evaluate(const Node& node, const Values& inputs) {
     if (node.has(kNeverFolded) || node.op().reference == nullptr) return false;
     // A broadcast constant costs element-wise users nothing; written out it would be read from
-    // memory. Others need it there, and not computed anew in each step.
-    if (node.has(kElementwise) && node.has(kMovement) && element_wise_reads(node)) return false;
+    // memory. A loop overwrites what its variables begin with, so it would copy a constant in each
+    // step, where a broadcast is made in the variable's place and need not be made at all where
+    // the turns write every row. Others need it in memory, and not computed anew in each step.
+    const bool repeats = node.has(kElementwise) && node.has(kMovement);
+    if (repeats && (element_wise_reads(node) || begins_variable(node))) return false;
     std::vector<Tensor> arguments;
     bool exactly = false;
     for (const Value& v : inputs) {
@@ -174,6 +191,8 @@ class Folder {
     if (!node.type().shape.known() || inputs.empty()) return {};
     if (Value v = without_conversion(node, inputs); v.valid()) return v;
     if (Value v = without_neutral(node, inputs); v.valid()) return v;
+    if (Value v = without_choice(node, inputs); v.valid()) return v;
+    if (Value v = merged_broadcasts(node, inputs); v.valid()) return v;
     if (Value v = merged_views(node, inputs); v.valid()) return v;
     return merged_transposes(node, inputs);
   }
@@ -199,6 +218,25 @@ class Folder {
     return {};
   }
 
+  // A select whose predicate is known gives one of its operands, in its own shape. One of f16 that
+  // may be infinite stays, for the reason above.
+  Value without_choice(const Node& node, const Values& inputs) {
+    if (!node.is(OpRole::kSelect)) return {};
+    const bool first = is_filled_with(inputs[0], 1);
+    if (!first && !is_filled_with(inputs[0], 0)) return {};
+    const Value& chosen = inputs[first ? 1 : 2];
+    const Tensor* known = constant_of(chosen);
+    if (node.type().dtype == f16 && (known == nullptr || overflows_f16(*known))) return {};
+    if (chosen.type() == node.type()) return chosen;
+    return add(to_.ops().at("broadcast_to"), chosen, "shape", node.type().shape, node.site());
+  }
+
+  // A broadcast of a broadcast repeats what the first one does, to any shape that it keeps by -1.
+  Value merged_broadcasts(const Node& node, const Values& inputs) {
+    if (!node.has(kBroadcast) || !inputs[0].node().has(kBroadcast) || !takes_shape(node)) return {};
+    return add_like(node, inputs[0].node().input(0), "shape", node.type().shape);
+  }
+
   // A reshape of a view looks at the bytes below.
   Value merged_views(const Node& node, const Values& inputs) {
     if (!node.has(kView) || inputs.size() != 1) return {};
@@ -222,8 +260,13 @@ class Folder {
 
   Value add_like(const Node& node, const Value& input, const char* attribute,
                  AttributeValue value) {
-    Attributes attributes = node.op().attributes->parse({{attribute, std::move(value)}});
-    return to_.add(node.op(), {input}, std::move(attributes), node.site()).output();
+    return add(node.op(), input, attribute, std::move(value), node.site());
+  }
+
+  Value add(const OpDef& op, const Value& input, const char* attribute, AttributeValue value,
+            CallSite site) {
+    Attributes attributes = op.attributes->parse({{attribute, std::move(value)}});
+    return to_.add(op, {input}, std::move(attributes), site).output();
   }
 
   // Element-wise ops broadcast by themselves: their inputs need not be, as long as another one

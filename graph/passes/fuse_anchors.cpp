@@ -1,7 +1,6 @@
 #include "keel/graph/passes/fuse_anchors.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <utility>
 
@@ -334,8 +333,6 @@ bool AnchorGroups::join(const Sibling& first, const Sibling& sibling) {
     ask(group);  // which was accepted
   return false;
 }
-
-// ---- how products load their operands
 
 // ---- what the backend takes
 

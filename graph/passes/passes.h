@@ -72,7 +72,8 @@ KEEL_API std::unique_ptr<Graph> fold(const Graph& graph, DeadNodes dead = DeadNo
 
 // Moves transpositions behind element-wise work where others follow that turn them back, and drops
 // both, as between convolutions whose channels come first; and those of products behind the work
-// that fuse then computes with the product. No bit changes. Null where there are none.
+// that fuse then computes with the product. No bit changes. Null where none is dropped or better
+// placed.
 KEEL_API std::unique_ptr<Graph> cancel_transposes(const Graph& graph);
 
 // Drops variables of loops that neither a reader of the loop's results nor its condition nor

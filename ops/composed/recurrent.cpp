@@ -135,7 +135,7 @@ Values run_steps(const Call& call, const Value& x, const Values& initial,
   if (options.recompute_every && *options.recompute_every < 1)
     call.fail("recompute_every", "at least 1", std::to_string(*options.recompute_every));
   // A row of -0 takes what is added to it bit by bit, and scatter_add works in place in a loop.
-  const Value row = expand_dims(full_like(initial[0], -0.0, call.line), {0}, call.line);
+  const Value row = full_like(initial[0], -0.0, call.line);
   std::vector<Operand> variables{Operand(broadcast_to(row, {time, -1, -1}, call.line), call.line)};
   for (const Value& state : initial) variables.emplace_back(state, call.line);
   const auto always = [&](const Values& v) {
@@ -212,7 +212,8 @@ LstmSequence lstm(Operand x, const LstmWeights& weights, const std::optional<Lst
     states = {call.require(initial->hidden, "initial hidden state", shape, x.value(), 1),
               call.require(initial->cell, "initial cell", shape, x.value(), 1)};
   } else {
-    states = Values(2, zero_state(call, x.value()));
+    // Each its own: the loop copies a value that begins several variables.
+    states = {zero_state(call, x.value()), zero_state(call, x.value())};
   }
   const Values all = run_steps(
       call, x.value(), states, options,

@@ -100,7 +100,7 @@ class Expansion {
 
   bool computed_at_once(const PartNode& node) {
     if (const auto rule = part_rule(node); rule && add(node, *rule)) return true;
-    const Values others = node.summed ? summed_form_of(node, graph_) : Values();
+    const Values others = node.summed ? summed_form_of(node) : Values();
     if (others.empty()) return false;
     follow_to(others, node.summed);
     for (uint32_t i = 0; i < others.size(); ++i)
@@ -183,15 +183,18 @@ class Expansion {
     }
   }
 
-  // A checkpointed forward stands for the loop of its part.
+  // A checkpointed forward stands for the loop of its part. Where no sum depends on that loop, the
+  // parts have none of their own: then it stands for no loop (-1), as the one that is there is that
+  // of the part given.
   Attributes attributes_of(const PartNode& part_node, int64_t part) const {
     const Node& node = part_node.node;
     if (!is_checkpointed_forward(node)) return attributes_of_part(part_node, part);
     WhileAttributes own = node.as<WhileAttributes>();
     const Node& loop = graph_.node(static_cast<uint32_t>(own.forward_of));
     const auto it = spreads_.find(loop.output());
-    if (it != spreads_.end() && it->second.kind == Kind::kEach)
-      own.forward_of = it->second.each[static_cast<size_t>(part)].node_id();
+    const bool of_parts = it != spreads_.end() && it->second.kind == Kind::kEach;
+    own.forward_of =
+        of_parts ? int64_t{it->second.each[static_cast<size_t>(part)].node_id()} : int64_t{-1};
     return Attributes::of(own);
   }
 

@@ -329,7 +329,7 @@ bool is_exactly_linear(const Node& node) {
   return views || node.op_name() == "transpose" || node.op_name() == "neg";
 }
 
-Values summed_form_of(const PartNode& p, Graph&) {
+Values summed_form_of(const PartNode& p) {
   if (p.node.op_name() != "mean" || !p.axis(0) || !has_part_sums(p.node.type().dtype)) return {};
   const auto& a = p.node.as<ReduceAttributes>();
   const Shape& shape = shape_of(p, 0);

@@ -63,7 +63,7 @@ bool is_exactly_linear(const Node& node);
 // Returns the results of the node as other nodes compute them, where a rule is for those: a mean
 // over rows as a sum of shares. Their bits may differ from the node's. Empty where there is no such
 // form.
-Values summed_form_of(const PartNode& node, Graph& graph);
+Values summed_form_of(const PartNode& node);
 
 // Returns the attributes with which the node computes the results of one part.
 Attributes attributes_of_part(const PartNode& node, int64_t part);

@@ -1,6 +1,7 @@
 // Gradients were computed from rounded results: that of logsumexp was off by what its result was
 // rounded by, that of mod by a whole turn, that of prod was 0 or infinite where the product, but
-// not what is left without an element, leaves the range. That of gelu was NaN at infinity.
+// not what is left without an element, leaves the range. That of gelu was NaN at infinity,
+// and so was the gradient of that of erf.
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -126,6 +127,35 @@ TEST_CASE("the gradient of gelu has its limits at infinity") {
       const auto got = slopes(backend, {5}, {-infinite, -2000, 0, 2000, infinite}, dtype,
                               [](const Value& x) { return gelu(x); });
       CHECK(got == std::vector<double>{0, 0, 0.5, 1, 1});
+    }
+  }
+}
+
+// The slope of erf is 2 / sqrt(pi) exp(-x^2), and that of the slope -2 x times as much. f16 rounds
+// both at 1, where they are 0.4151 and -0.8302.
+TEST_CASE("the gradients of erf have their limits at infinity") {
+  const auto infinite = static_cast<float>(kInfiniteDouble);
+  const auto slope = [](const Value& x) { return gradients(sum(erf(x)), {x})[0]; };
+  const double at_0 = 2 / std::sqrt(std::acos(-1.0)), at_1 = at_0 * std::exp(-1.0);
+  for (const std::string& backend : keel_test::kBuiltInBackends) {
+    CAPTURE(backend);
+    for (const DType dtype : {f32, f16, bf16, f64}) {
+      if (dtype == f64 && backend == "npu") continue;  // which it does not compute in
+      CAPTURE(std::string(name_of(dtype)));
+      const double digits = size_of(dtype) == 2 ? 0.02 : 1e-5;
+      const std::vector<float> x{-infinite, -3e38f, -60000, -28, 0, 1, 28, 60000, 3e38f, infinite};
+      const std::vector<double> expected{0, 0, 0, 0, at_0, at_1, 0, 0, 0, 0};
+      const std::vector<double> expected_of_slope{0, 0, 0, 0, 0, -2 * at_1, 0, 0, 0, 0};
+      const auto first = slopes(backend, {10}, x, dtype, [](const Value& v) { return erf(v); });
+      const auto second = slopes(backend, {10}, x, dtype, slope);
+      for (size_t i = 0; i < x.size(); ++i) {
+        CAPTURE(x[i]);
+        CHECK(std::abs(first[i] - expected[i]) <= digits * std::abs(expected[i]));
+        CHECK(std::abs(second[i] - expected_of_slope[i]) <=
+              digits * std::abs(expected_of_slope[i]));
+      }
+      const float nan = std::numeric_limits<float>::quiet_NaN();
+      CHECK(std::isnan(slopes(backend, {1}, {nan}, dtype, slope)[0]));
     }
   }
 }

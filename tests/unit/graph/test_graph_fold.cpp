@@ -108,6 +108,43 @@ TEST_CASE("fold writes a broadcast constant out where only others than element-w
   CHECK(folded_ops(g, keel::matmul(x, large)) == "broadcast_to matmul");
 }
 
+TEST_CASE("fold does not write out what a variable of a loop begins with") {
+  Graph g;
+  const Value captured = keel::broadcast_to(scalar(g, keel::f32, 2), {4, 4});
+  const Value last = keel::while_loop(
+      {keel::broadcast_to(scalar(g, keel::f32, -0.0), {3, 4})},
+      [](const Values& v) { return keel::less(v[0].graph().iteration(), 2); },
+      [&](const Values& v) { return Values{keel::matmul(v[0], captured)}; }, {.trip_count = 2})[0];
+  CHECK(folded_ops(g, last) == "broadcast_to while_loop");
+}
+
+TEST_CASE("fold gives what a select of a known predicate chooses") {
+  for (const bool first : {false, true}) {
+    Graph g;
+    const Value predicate = g.constant(Tensor::full(keel::boolean, {}, first ? 1 : 0));
+    const Value x = g.input("x", keel::f32, {2, 3}), row = g.input("row", keel::f32, {3});
+    const auto chosen = [&](const Value& a, const Value& b) {
+      return first ? keel::select(predicate, a, b) : keel::select(predicate, b, a);
+    };
+    CHECK(folded_ops(g, chosen(x, row)).empty());
+    CHECK(folded_ops(g, chosen(row, x)) == "broadcast_to");
+    CHECK(folded_ops(g, chosen(scalar(g, keel::f32, 5), x)) == "broadcast_to");
+    // Selecting may store the largest f16 number in the place of an infinite one.
+    const Value h = g.input("h", keel::f16, {2, 3});
+    CHECK(folded_ops(g, chosen(h, scalar(g, keel::f16, 1))) == "select");
+    CHECK(folded_ops(g, chosen(scalar(g, keel::f16, INFINITY), h)) == "select");
+    CHECK(folded_ops(g, chosen(scalar(g, keel::f16, 1), h)) == "broadcast_to");
+  }
+}
+
+TEST_CASE("fold merges broadcasts that keep dimensions of each other") {
+  Graph g;
+  const Value x = g.input("x", keel::f32, {3, 1});
+  CHECK(folded_ops(g, keel::broadcast_to(keel::broadcast_to(x, {3, 4}), {2, -1, -1})) ==
+        "broadcast_to");
+  CHECK(g.outputs()[0].shape() == Shape{2, 3, 4});
+}
+
 TEST_CASE("fold drops neutral operands that change no bit") {
   for (const keel::DType dtype : {keel::f32, keel::bf16, keel::i32}) {
     Graph g;

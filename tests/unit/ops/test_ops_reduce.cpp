@@ -113,6 +113,25 @@ TEST_CASE("the gradient of max is shared by ties") {
   CHECK(elements(gradients(sum(min(y, {1})), {y})[0]) == Doubles{0.5, 0.5, 1, 0});
 }
 
+// y = w max(x) gives x the gradient w where x is the largest and 0 where NaN decides, so the sum of
+// it has the gradient 1 and 0 for w.
+TEST_CASE("the gradient of the gradient of max and min is 0 where NaN decides") {
+  for (const bool decides : {false, true}) {
+    CAPTURE(decides);
+    for (const bool largest : {false, true}) {
+      CAPTURE(largest);
+      Graph g;
+      const Value x = double_row(g, {decides ? kNaN : 3, 1});
+      const Value w = g.constant(Tensor::scalar<double>(2));
+      const Value y = (largest ? max(x) : min(x)) * w;
+      const Value gx = gradients(y, {x})[0];
+      const double share = decides ? 0 : 1;
+      CHECK(elements(sum(gx)) == Doubles{2 * share});
+      CHECK(elements(gradients(sum(gx), {w})[0]) == Doubles{share});
+    }
+  }
+}
+
 TEST_CASE("the gradient of prod is right with zeros") {
   Graph g;
   const auto gradient = [&](std::vector<double> values) {

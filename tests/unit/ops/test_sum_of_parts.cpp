@@ -494,6 +494,30 @@ TEST_CASE("sum_of_parts draws in bodies what the whole batch draws and its gradi
   }
 }
 
+// The loss is the sum of x * w^3 of the second part, its gradient for w 3 x w^2 of each.
+TEST_CASE("sum_of_parts of a gradient of a loop leaves the loop that is fetched beside it alone") {
+  const Tensor x = Tensor::of<float>({4, 2}, {1, 2, 10, 20, 100, 200, 1000, 2000});
+  const Tensor w = Tensor::of<float>({2}, {2, 1});
+  for (const std::string& name : kBuiltInBackends) {
+    CAPTURE(name);
+    for (const bool fetches_loss : {false, true}) {
+      CAPTURE(fetches_loss);
+      const auto got = run(name, {x, w}, [&](const Values& v) {
+        const Value part = slice(v[0], {1}, {2});
+        const Value loss = sum(while_loop(
+            {part}, [](const Values& u) { return less(u[0].graph().iteration(), 3); },
+            [&](const Values& u) { return Values{u[0] * v[1]}; }, {.trip_count = 3})[0]);
+        const Values total =
+            sum_of_parts({gradients(loss, {v[1]})[0]}, {{v[0], part}}, {.parts = 4});
+        return fetches_loss ? Values{total[0], loss} : total;
+      });
+      CHECK(got[0].at(0) == 3 * 1111 * 4);
+      CHECK(got[0].at(1) == 3 * 2222 * 1);
+      if (fetches_loss) CHECK(got[1].item<float>() == 10 * 8 + 20);
+    }
+  }
+}
+
 TEST_CASE("sum_of_parts refuses parts that are not as long as they have to be") {
   Graph g;
   const Value x = g.input("x", f32, {6, 2});
