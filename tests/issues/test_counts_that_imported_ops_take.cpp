@@ -1,13 +1,15 @@
 // Imported ops took counts that do not fit for others without a word: TopK of the smallest gave
 // fewer columns than it was asked for, Scan left out the rest of a longer input, OneHot took two of
-// three values, and numbers of several axes were read as a list. A Gather that
-// counts from the end of an axis whose size only a run knows ended in the run.
+// three values and made any float a depth, and numbers of several axes were read as a list. A
+// Gather that counts from the end of an axis whose size only a run knows ended in the run.
 #include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
+
+#include "keel/core/base/printable.h"
 
 #include "support/built_in_backends.h"
 #include "support/error_of.h"
@@ -144,6 +146,24 @@ TEST_CASE("OneHot takes two values and no others") {
   }
 }
 
+TEST_CASE("OneHot takes a depth that is a number of classes") {
+  const auto hot = [](const keel::Tensor& depth) {
+    return OnnxOp{.op = "OneHot",
+                  .operands = {{"ids", onnx_int64({2}, {1, 0})},
+                               {"depth", depth, true},
+                               {"values", onnx_counting({2}), true}}};
+  };
+  const auto scalar = [](float depth) { return keel::Tensor::of<float>({}, {depth}); };
+  // ONNX converts a depth that is no integer.
+  for (const float depth : {2.0f, 2.5f})
+    CHECK(elements_of(hot(scalar(depth)).run()) == std::vector<double>{0, 1, 1, 0});
+  for (const float depth : {1e30f, -1.0f, std::numeric_limits<float>::quiet_NaN(),
+                            std::numeric_limits<float>::infinity()}) {
+    const std::string error = error_of([&] { hot(scalar(depth)).import(); });
+    CHECK_MESSAGE(contains(error, "its depth is " + keel::printable(depth)), error);
+  }
+}
+
 TEST_CASE("what an op takes as a list has one axis") {
   const keel::Tensor x = onnx_counting({2, 3});
   const auto of = [&](const char* op, std::vector<OnnxOperand> lists) {
@@ -164,7 +184,9 @@ TEST_CASE("what an op takes as a list has one axis") {
         of("Reshape", {{"s", two(3, 2, column), true}}),
         of("Unsqueeze", {{"a", two(0, 1, column), true}}),
         of("Expand", {{"s", two(2, 3, column), true}}),
-        of("ReduceSum", {{"a", two(0, 1, column), true}})};
+        of("ReduceSum", {{"a", two(0, 1, column), true}}),
+        of("Compress", {{"c", two(0, 1, column).cast(keel::boolean), true}}),
+        of("Resize", {{}, {"s", two(1, 2, column).cast(keel::f32), true}})};
   };
   for (const OnnxOp& op : ops(false)) op.run();
   for (const OnnxOp& op : ops(true)) {

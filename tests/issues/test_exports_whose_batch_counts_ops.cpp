@@ -1,10 +1,13 @@
 // A cumprod along a batch that the run decides was exported with the ten rounds that 1,009 to 1,019
 // items have, and gave wrong products for more than 1,024. A slice that takes at most 100 items was
 // taken for one that always has 100, and what divides by them divided by 100 in smaller batches.
-// One of at most 2,000 was taken for the whole batch. A value that is repeated to no elements lost
-// the open size of its batch, and a model that takes one size alone was refused by a size that
-// nobody had asked for.
+// One of at most 2,000 was taken for the whole batch. Windows that go along the batch were padded
+// as 1,009 items want it, and a norm along it had a scale of 1,009 ones. A value that is repeated
+// to no elements lost the open size of its batch, and a model that takes one size alone was refused
+// by a size that nobody had asked for. An output of an empty name was written, as no ONNX file may
+// have one.
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <string>
 #include <vector>
@@ -75,6 +78,82 @@ TEST_CASE("a slice that takes all of a batch up to some size is exported for one
   }
   // Files of ONNX have this number for the end of an axis.
   for (const Value& v : {x, twice}) save(var(slice(v, {0}, {2147483647}), {0}), 0);
+}
+
+// With "same", 3 taps at a stride of 2 want a pad on both sides of an odd size, and of an even one
+// behind it alone; 4 taps at a stride of 3 want 3 pads, 2 or 1.
+TEST_CASE("windows along a batch whose padding it decides are exported for one size alone") {
+  const keel_test::TempFolder folder;
+  const auto convolved = [](const Value& image, int64_t taps, int64_t stride) {
+    const Value weights = image.graph().constant(Tensor::full(f32, {taps, 1, 4, 2}, 1));
+    return conv2d(image, weights, {.stride = {stride, 1}, .padding = "same"});
+  };
+  const auto largest = [](const Value& image, int64_t taps, int64_t stride) {
+    return max_pool2d(image, {.window = {taps, 1}, .stride = {stride, 1}, .padding = "same"});
+  };
+  const auto average = [](const Value& image, int64_t taps, int64_t stride) {
+    return avg_pool2d(image, {.window = {taps, 1}, .stride = {stride, 1}, .padding = "same"});
+  };
+  const auto check = [&](const auto& windows, DType dtype) {
+    const auto saved = [&](const Shape& input, int64_t taps, int64_t stride, int64_t batch) {
+      Graph g;
+      const Value image = reshape(g.input("x", dtype, input), {1, -1, 8, 4});
+      onnx::save(g, {}, {sum(windows(image, taps, stride), {1, 2})}, folder.file("m.onnx"),
+                 {.batch = batch});
+    };
+    for (const int64_t stride : {2, 3}) {
+      CHECK_THROWS_WITH_AS(saved({-1, 8, 4}, stride + 1, stride, 0),
+                           doctest::Contains("on the size of the batch"), Error);
+      saved({-1, 8, 4}, stride + 1, stride, 5);
+    }
+    // Each batch wants these pads.
+    saved({-1, 8, 4}, 3, 1, 0);
+    saved({-1, 2, 8, 4}, 3, 2, 0);
+  };
+  check(convolved, f32);
+  check(largest, f32);
+  check(average, f32);
+  // This one is written as what it decomposes into.
+  check(largest, f64);
+}
+
+TEST_CASE("the padding of windows that is the same for all batches that are probed is refused") {
+  const keel_test::TempFolder folder;
+  Graph g;
+  const Value image = reshape(g.input("x", f32, {-1, 8, 4}), {1, -1, 8, 4});
+  // Only sizes of a rest of 1 want a pad, which none of the probed ones is.
+  const Value v = max_pool2d(image, {.window = {2, 1}, .stride = {11, 1}, .padding = "same"});
+  CHECK_THROWS_WITH_AS(onnx::save(g, {}, {sum(v, {1, 2})}, folder.file("m.onnx")),
+                       doctest::Contains("its padding \"same\" depends on the size of the batch"),
+                       Error);
+}
+
+// Rows of 8 and of 1,009 items alike have a mean of 0 and a variance of 1 then.
+TEST_CASE("a norm along the batch has a scale of its length") {
+  const keel_test::TempFolder folder;
+  Graph g;
+  const Value x = g.input("x", f32, {-1, 4});
+  onnx::save(g, {}, {layer_norm(transpose(x))}, folder.file("m.onnx"), {.names = {"y"}});
+  onnx::ModelProto file = onnx::read_model(folder.file("m.onnx"));
+  file.graph.inputs.at(0).shape->at(0) = {.size = 8, .name = ""};
+  const onnx::ImportedModel model = onnx::import_model(file);
+  Session session(*model.graph, device("ref"));
+  Tensor fed(f32, {8, 4});
+  for (int64_t i = 0; i < 32; ++i) fed.set(i, i / 4 % 2 == 0 ? -1 : 1);
+  const Tensor y = session.run(model.output("y"), {{model.input("x"), fed}});
+  REQUIRE(y.shape() == Shape{4, 8});
+  for (int64_t i = 0; i < 32; ++i)
+    CHECK(y.at(i) == doctest::Approx(i % 2 == 0 ? -1 : 1).epsilon(1e-4));
+}
+
+TEST_CASE("outputs have names that are not empty") {
+  const keel_test::TempFolder folder;
+  Graph g;
+  const Value x = g.input("x", f32, {2});
+  CHECK_THROWS_WITH_AS(
+      onnx::save(g, {}, {x + x, x - x}, folder.file("m.onnx"), {.names = {"y", ""}}),
+      doctest::Contains("onnx::save: names: expected a name for each output"), Error);
+  CHECK(!std::filesystem::exists(folder.file("m.onnx")));
 }
 
 // NaN is the largest; batches of fewer than k items are an error. An import knows no sorting of

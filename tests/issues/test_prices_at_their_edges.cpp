@@ -4,8 +4,9 @@
 // wait for memory, the reason that was given contradicted its own numbers. Products found no tile
 // in a small L1 though there is one; one cube core more could halve the vector cores beside each;
 // a default mode that needs a dtype the device does not have was accepted, and so were two that
-// contradict each other, of which one decided nothing; and the error of a missing parameter offered
-// another one, which was right as it was.
+// contradict each other, of which one decided nothing; the error of a missing parameter offered
+// another one, which was right as it was; and where blocks cost nothing to start, a reason divided
+// by 0.
 #include <memory>
 #include <string>
 #include <vector>
@@ -233,7 +234,8 @@ TEST_CASE("a launch has too few bytes for more blocks only where its time says s
           const Launch launch = schedule(preset, node);
           // More blocks pay as long as they are fewer than the square root of this.
           const Launch single = schedule(preset, node, {.cap = 1});
-          const double wanted = best_blocks(preset, static_cast<double>(single.price.pipeline_ns));
+          const double wanted =
+              best_blocks(preset, static_cast<double>(single.price.pipeline_ns), preset.cube_cores);
           const auto blocks = static_cast<double>(launch.price.block_dim);
           CAPTURE(m);
           CAPTURE(n);
@@ -261,6 +263,55 @@ TEST_CASE("a launch has too few bytes for more blocks only where its time says s
   CHECK(few_bytes > 0);
   CHECK(aligned > 0);
   CHECK(bandwidth > 0);
+}
+
+// The square root of W / 0 says nothing of how many blocks are worth it. 80 units are two for the
+// busiest of 40 cores, as of 48.
+TEST_CASE("where blocks cost nothing to start no launch has too few bytes for more") {
+  const Preset preset =
+      parse_preset(changed_preset({{"task_per_block_ns", 0}}), "free", "free.json");
+  const auto check = [&](const Graph& graph) {
+    const Launch launch = schedule(preset, graph.outputs()[0].node());
+    CAPTURE(launch.reason);
+    CHECK(!contains(launch.reason, "which is worth about"));
+    CHECK(launch.limit != Limit::kBytes);
+    return launch;
+  };
+  for (const int64_t elements : {64, 2560, 64 * 80, 64 * 100, 100000, 10000000}) {
+    CAPTURE(elements);
+    Graph graph;
+    const Value x = graph.input("x", f32, {elements});
+    graph.set_outputs({x + x});
+    const Launch launch = check(graph);
+    if (elements != 64 * 80) continue;
+    CHECK(launch.price.block_dim == 40);
+    CHECK(contains(launch.reason, "40 blocks have as much to do at most as 48 would have"));
+  }
+  for (const int64_t m : {16, 64, 288, 320, 800}) {
+    CAPTURE(m);
+    Graph graph;
+    graph.set_outputs({matmul(graph.input("a", f16, {m, 512}), graph.input("b", f16, {512, 16}))});
+    check(graph);
+  }
+  CHECK(best_blocks(preset, 1e5, preset.vector_cores) == 48);
+  CHECK(best_blocks(preset, 1e5, preset.cube_cores) == 24);
+}
+
+// The cost of a block in us had two digits, so that one of 4 ns was shown as 0.00.
+TEST_CASE("a reason that divides by the cost of a block shows all of it") {
+  const Preset preset =
+      parse_preset(changed_preset({{"task_per_block_ns", 4}}), "quick", "quick.json");
+  int told = 0;
+  for (int64_t elements = 2560; elements < 200000; elements += 2560) {
+    Graph graph;
+    const Value x = graph.input("x", f32, {elements});
+    graph.set_outputs({x + x});
+    const std::string reason = schedule(preset, graph.outputs()[0].node()).reason;
+    if (!contains(reason, "which is worth about")) continue;
+    ++told;
+    CHECK_MESSAGE(contains(reason, " / 0.004) = "), reason);
+  }
+  CHECK(told > 0);
 }
 
 TEST_SUITE_END();

@@ -445,4 +445,34 @@ TEST_CASE("an assignment in a function is told by its row where nothing else ass
   CHECK(report.has_obstacles());
 }
 
+// It hid why the importer does not take other nodes.
+TEST_CASE("an assignment in a function hides no other obstacle") {
+  const Report report = report_of(
+      placeholder_text("x", keel::f32, {4}) +
+      keel_test::const_text("sizes", keel::Tensor::of<int32_t>({2}, {-1, -1})) +
+      keel_test::const_text("axis", keel::Tensor::scalar<int32_t>(0)) +
+      node_text("parts", "SplitV", {"x", "sizes", "axis"}, {{"num_split", "i: 2"}}) +
+      node_text("v", "VarHandleOp", {}, {{"dtype", "type: DT_FLOAT"}}) +
+      node_text("y", "PartitionedCall", {"x", "v"}, {{"f", "func { name: 'f' }"}}) +
+      "library { function { signature { name: 'f' input_arg { name: 'a' } input_arg { name: 'h' } "
+      "output_arg { name: 'r' } } node_def { name: 'set' op: 'AssignAddVariableOp' input: 'h' "
+      "input: 'a' } node_def { name: 'n' op: 'Neg' input: 'a' input: '^set' } ret { key: 'r' "
+      "value: 'n:y:0' } } }");
+  CHECK_MESSAGE(report.files.at(0).failure.empty(), report.files.at(0).failure);
+  CHECK(level_of(report, "parts") == name_of(Level::kUnsupportedNoPlan));
+  CHECK(level_of(report, "f/set") == name_of(Level::kUnsupportedNoPlan));
+  CHECK(level_of(report, "f/n") == name_of(Level::kSupported));
+  CHECK(level_of(report, "y") == name_of(Level::kSupported));
+}
+
+TEST_CASE("a node in a function is no obstacle to one outside that has its name") {
+  const Report report = report_of(
+      placeholder_text("x", keel::f32, {4}) +
+      node_text("y", "PartitionedCall", {"x"}, {{"f", "func { name: 'f' }"}}) +
+      "library { function { signature { name: 'f' input_arg { name: 'a' } output_arg { name: 'r' } "
+      "} node_def { name: 'x' op: 'Unheard' input: 'a' } ret { key: 'r' value: 'x:y:0' } } }");
+  CHECK(level_of(report, "f/x") == name_of(Level::kUnsupportedNoPlan));
+  CHECK(level_of(report, "x") == name_of(Level::kSupported));
+}
+
 TEST_SUITE_END();

@@ -38,6 +38,8 @@ struct OnnxOp {
         return 6;
       case keel::DType::kI64:
         return 7;
+      case keel::DType::kBool:
+        return 9;
       case keel::DType::kF16:
         return 10;
       case keel::DType::kF64:
@@ -47,7 +49,7 @@ struct OnnxOp {
       default:
         throw keel::Error({.op = "OnnxOp",
                            .argument = "operand",
-                           .expected = "f64, f32, f16, bf16, i64, i32 or u8",
+                           .expected = "f64, f32, f16, bf16, i64, i32, u8 or bool",
                            .got = keel::name_of(dtype),
                            .fix = "add its number of ONNX to number_of()"});
     }

@@ -15,8 +15,6 @@ struct PipelineTimes {
   double& of(Unit unit) { return busy_ns[static_cast<size_t>(unit)]; }
 };
 
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 // Returns the time in whole ns. Throws Error that names the preset where one task would take more
 // than 10^15 ns, which is eleven days: sums of such times would not fit in 64 bits.
 int64_t task_ns(const Preset& preset, double ns);

@@ -3,6 +3,7 @@
 
 #include "keel/backends/npu/cost/pipeline.h"
 #include "keel/backends/npu/cost/vector_side.h"
+#include "keel/backends/npu/cost/work.h"
 #include "keel/core/base/checked.h"
 
 namespace keel::npu {
@@ -32,7 +33,7 @@ class CubePricer {
                      vector_units(preset)),
         side_(preset, work),
         mixed_(preset.split_cores() && side_.any()),
-        steps_(std::max<int64_t>(1, ceil_div(work.k, tiling.bk * tiling.step_k))),
+        steps_(std::max<int64_t>(1, divide_up(work.k, tiling.bk * tiling.step_k))),
         warm_(work.warm),
         warm_out_(work.warm_out) {}
 
@@ -74,16 +75,14 @@ class CubePricer {
     price.mix_block_dim = blocks_ * preset_.vector_cores_of_a_cube();
   }
 
-  // Cuts a block's part: rows and columns in whole fractals of 16.
+  // Cuts a block's part.
   void cut() {
-    const auto part = [](int64_t extent, int64_t grid) {
-      return std::min(extent, ceil_div(ceil_div(extent, 16), grid) * 16);
-    };
-    rows_ = part(work_.m, tiling_.grid_m);
-    cols_ = part(work_.n, tiling_.grid_n);
-    batches_ = ceil_div(work_.batch, tiling_.grid_batch);
-    blocks_ = ceil_div(work_.m, rows_) * ceil_div(work_.n, cols_) * ceil_div(work_.batch, batches_);
-    rounds_ = ceil_div(blocks_, preset_.cube_cores);
+    rows_ = part_of_grid(work_.m, tiling_.grid_m);
+    cols_ = part_of_grid(work_.n, tiling_.grid_n);
+    batches_ = divide_up(work_.batch, tiling_.grid_batch);
+    blocks_ =
+        divide_up(work_.m, rows_) * divide_up(work_.n, cols_) * divide_up(work_.batch, batches_);
+    rounds_ = divide_up(blocks_, preset_.cube_cores);
   }
 
   // Bytes of an operand's element as it is copied to L1, and how much its layout slows that down:
@@ -107,8 +106,8 @@ class CubePricer {
     TileTimes t;
     t.in = 2 * static_cast<double>(steps_) * preset_.gm_l1_issue_ns +
            (a * copied_a() * factor_a() + b * copied_b() * factor_b()) / preset_.gm_l1_gb_per_s;
-    const int64_t mmads = ceil_div(rows, preset_.cube_m) * ceil_div(cols, preset_.cube_n) *
-                          ceil_div(work_.k, preset_.cube_k);
+    const int64_t mmads = divide_up(rows, preset_.cube_m) * divide_up(cols, preset_.cube_n) *
+                          divide_up(work_.k, preset_.cube_k);
     t.cube = static_cast<double>(mmads) * cube_passes(preset_, work_.dtype) / preset_.clock_ghz() /
              preset_.cube_share;
     t.mte1 = (a * size_ / static_cast<double>(preset_.l1_to_l0a_bytes_per_cycle) +
@@ -202,8 +201,8 @@ class CubePricer {
     return latency - std::max({t.in, compute, t.out, t.side.longest()});
   }
 
-  double tiles_m() const { return static_cast<double>(ceil_div(rows_, tiling_.bm)); }
-  double tiles_n() const { return static_cast<double>(ceil_div(cols_, tiling_.bn)); }
+  double tiles_m() const { return static_cast<double>(divide_up(rows_, tiling_.bm)); }
+  double tiles_n() const { return static_cast<double>(divide_up(cols_, tiling_.bn)); }
 
   void add_tiles() {
     const int64_t full_m = rows_ / tiling_.bm, rest_m = rows_ % tiling_.bm;
@@ -236,7 +235,7 @@ class CubePricer {
   // L2 serves every copy of a panel to a core; memory serves what L2 cannot keep.
   double chip_ns_by_residency() {
     const int64_t bm = std::min(tiling_.bm, rows_), bn = std::min(tiling_.bn, cols_);
-    auto [reads_a, reads_b] = reads_from_memory(ceil_div(rows_, bm), ceil_div(cols_, bn));
+    auto [reads_a, reads_b] = reads_from_memory(divide_up(rows_, bm), divide_up(cols_, bn));
     // A warm operand does not come from memory the first time.
     reads_a -= warm_ * static_cast<double>(work_.bytes_a);
     reads_b -= warm_ * static_cast<double>(work_.bytes_b);
@@ -277,7 +276,7 @@ class CubePricer {
       const double times = std::max(static_cast<double>(blocks), whole / bytes);
       return bytes * (1 + missed * (std::max(1.0, times) - 1));
     };
-    const int64_t blocks_m = ceil_div(work_.m, rows_), blocks_n = ceil_div(work_.n, cols_);
+    const int64_t blocks_m = divide_up(work_.m, rows_), blocks_n = divide_up(work_.n, cols_);
     const auto a = static_cast<double>(work_.bytes_a), b = static_cast<double>(work_.bytes_b);
     return {std::max(own_a, again(a, work_.m, size_a_, blocks_n)),
             std::max(own_b, again(b, work_.n, size_b_, blocks_m))};

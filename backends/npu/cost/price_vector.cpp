@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "keel/backends/npu/cost/pipeline.h"
+#include "keel/backends/npu/cost/work.h"
 #include "keel/core/base/checked.h"
 
 namespace keel::npu {
@@ -43,17 +44,17 @@ void add_epilogue(const TaskPrice& epilogue, TaskPrice& price) {
 TaskPrice price_vector(const Preset& preset, const VectorWork& work, int64_t block_dim) {
   const int64_t total =
       work.elements != 0 ? work.elements : checked_mul(work.units, work.elements_per_unit);
-  const int64_t rounds = ceil_div(block_dim, preset.vector_cores);
+  const int64_t rounds = divide_up(block_dim, preset.vector_cores);
   // The busiest core has so many.
   const int64_t elements = std::min(
       total,
-      checked_mul(checked_mul(rounds, ceil_div(work.units, block_dim)), work.elements_per_unit));
+      checked_mul(checked_mul(rounds, divide_up(work.units, block_dim)), work.elements_per_unit));
   const auto share = [&](int64_t bytes) {  // of the busiest core
     return total == 0 ? 0.0
                       : static_cast<double>(bytes) * static_cast<double>(elements) /
                             static_cast<double>(total);
   };
-  const int64_t tiles = std::max<int64_t>(1, ceil_div(elements, work.tile_elements));
+  const int64_t tiles = std::max<int64_t>(1, divide_up(elements, work.tile_elements));
   const auto n = static_cast<double>(tiles);
   const double bytes_in =
       std::max(share(work.bytes_in), static_cast<double>(work.least_in_per_block));
@@ -65,7 +66,7 @@ TaskPrice price_vector(const Preset& preset, const VectorWork& work, int64_t blo
   const double out =
       core_transfer_ns(preset, bytes_out, tiles * work.stores, work.row_out, work.aligned);
   const int64_t cycles =
-      ceil_div(checked_mul(elements, work.pass_bytes), preset.vector_bytes_per_cycle);
+      divide_up(checked_mul(elements, work.pass_bytes), preset.vector_bytes_per_cycle);
   const double compute = static_cast<double>(cycles) / preset.clock_ghz() / preset.vector_share;
   const double scalar = n * static_cast<double>(preset.scalar_cycles_per_tile) / preset.clock_ghz();
 

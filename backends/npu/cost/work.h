@@ -3,6 +3,7 @@
 #ifndef KEEL_BACKENDS_NPU_COST_WORK_H
 #define KEEL_BACKENDS_NPU_COST_WORK_H
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -57,13 +58,19 @@ struct Packing {
 // ---- what descriptions of work are put together from
 
 inline constexpr int64_t kVectorBytes = 256;   // one instruction's worth: what units are cut into
+inline constexpr int64_t kFractal = 16;        // rows and columns of a square that cubes multiply
 inline constexpr int64_t kRowAlignment = 512;  // rows that are multiples of it are copied fastest
 
 inline int64_t size_in_bytes(DType dtype) { return static_cast<int64_t>(size_of(dtype)); }
 inline int64_t bytes_of(const Type& type) {
   return static_cast<int64_t>(type.shape.num_bytes(type.dtype));
 }
-inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+// Returns how many rows or columns of a product a block has where a grid of so many blocks shares
+// them: whole fractals, of which the last blocks may have fewer.
+constexpr int64_t part_of_grid(int64_t extent, int64_t grid) {
+  return std::min(extent, divide_up(divide_up(extent, kFractal), grid) * kFractal);
+}
 inline int64_t last_dim(const Type& type) { return type.shape.rank() == 0 ? 1 : type.shape.back(); }
 
 // Bytes and transfers of a node's operands.

@@ -6,8 +6,9 @@
 //                      and a last one with the names of the nodes that it computes
 //   op_statistic.csv   the same by kind of op
 //   step_trace.csv     the steps: iteration, forward to backward, update, wait for data
-//   timeline.json      for chrome://tracing or Perfetto: HOST, H2D, QUEUE, CONTROL, the stream, and
-//                      the units of each core; GETNEXT on the host where no queue feeds the steps
+//   timeline.json      for chrome://tracing or Perfetto: HOST, H2D, QUEUE, CONTROL, the stream,
+//                      the units of each core, and HCCL where ranks sum; GETNEXT on the host where
+//                      no queue feeds the steps
 //   advice.txt         the launches that lose most, with reason, fix and modelled gain
 //   aicpu.csv          launches on the AI CPU
 //   api_statistic.csv  what the host asks of the device: launches and copies
@@ -65,7 +66,7 @@ KEEL_API void write_profile(const Program& program, const ProfileOptions& option
 
 // Something that the modelled device does, or its host, as the timeline has it.
 struct ProfiledSpan {
-  std::string lane;  // "HOST", "GETNEXT", "H2D", "QUEUE", "CONTROL", "STREAM 0"
+  std::string lane;  // "HOST", "GETNEXT", "H2D", "QUEUE", "CONTROL", "STREAM 0", "HCCL"
   std::string name;
   int64_t step = 0;
   int64_t begin_ns = 0;  // device clock

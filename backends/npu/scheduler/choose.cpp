@@ -10,7 +10,8 @@
 namespace keel::npu {
 namespace {
 
-int64_t up(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
+// Returns the whole fractals that hold so many rows, columns or steps of k, at least one.
+int64_t fractals(int64_t extent) { return std::max<int64_t>(1, divide_up(extent, kFractal)); }
 
 // Checks whether a tiling has room in L0 (twice for the operands, which are loaded beside the
 // product) and in L1 (twice, for the copies beside it); the name of the buffer that is too small,
@@ -54,7 +55,7 @@ std::vector<CubeTiling> tilings(const Preset& preset, const CubeWork& work) {
   const auto sides = [](int64_t extent) {
     std::vector<int64_t> result;
     for (int64_t side = kFractal; side <= 256; side *= 2) {
-      const int64_t clipped = std::min(side, up(std::max<int64_t>(1, extent), kFractal));
+      const int64_t clipped = std::min(side, fractals(extent) * kFractal);
       if (result.empty() || result.back() != clipped) result.push_back(clipped);
     }
     return result;
@@ -67,7 +68,7 @@ std::vector<CubeTiling> tilings(const Preset& preset, const CubeWork& work) {
       const int64_t depth =
           std::min({preset.l0a_bytes / (2 * bm * element), preset.l0b_bytes / (2 * bn * element),
                     preset.l1_bytes / (2 * (bm + bn) * element)});
-      t.bk = std::min(depth / kFractal * kFractal, up(std::max<int64_t>(1, work.k), kFractal));
+      t.bk = std::min(depth / kFractal, fractals(work.k)) * kFractal;
       if (t.bk == 0) continue;
       for (t.step_k = 1; t.step_k <= 8; t.step_k *= 2) {
         if (t.step_k > 1 && t.bk * t.step_k / 2 >= work.k) break;
@@ -92,8 +93,8 @@ CubeWork with_rows_in_memory(CubeWork work) {
   return work;
 }
 
-double best_blocks(const Preset& preset, double single_core_ns) {
-  if (preset.task_per_block_ns == 0) return static_cast<double>(preset.vector_cores);
+double best_blocks(const Preset& preset, double single_core_ns, int64_t cores) {
+  if (preset.task_per_block_ns == 0) return static_cast<double>(cores);
   return std::sqrt(single_core_ns / static_cast<double>(preset.task_per_block_ns));
 }
 
@@ -126,9 +127,8 @@ Choice choose_cube(const Preset& preset, const CubeWork& work, int64_t blocks, b
   bool found = false;
   const int64_t most = forced ? blocks : std::min(blocks, preset.cube_cores);
   const int64_t batches = std::max<int64_t>(1, work.batch);
-  const int64_t units_m = std::max<int64_t>(1, (work.m + kFractal - 1) / kFractal);
-  const int64_t units_n =
-      work.whole_rows ? 1 : std::max<int64_t>(1, (work.n + kFractal - 1) / kFractal);
+  const int64_t units_m = fractals(work.m);
+  const int64_t units_n = work.whole_rows ? 1 : fractals(work.n);
   int64_t reached = 0;
   const CubeWork in_memory = with_rows_in_memory(work);
   for (CubeTiling t : tilings(preset, work)) {

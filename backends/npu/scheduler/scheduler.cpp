@@ -88,14 +88,16 @@ class Scheduler {
     if (blocks >= cores_) return;
     const int64_t units = most_units();
     const double single = static_cast<double>(choose(1, true).price.pipeline_ns);
-    const double wanted = best_blocks(preset_, single);
+    const double wanted = best_blocks(preset_, single, cores_);
     if (blocks >= units && wanted >= static_cast<double>(units) + 1) {
       launch.limit = units_limit();
       launch.reason = units_reason();
       return;
     }
     // The square root is flat about its best: a third more blocks takes hardly longer or less.
-    const bool worth_more = wanted > 1.34 * static_cast<double>(blocks);
+    // Where blocks cost nothing to start, a single one more is worth it if it saves anything.
+    const bool worth_more =
+        preset_.task_per_block_ns == 0 || wanted > 1.34 * static_cast<double>(blocks);
     if (worth_more && blocks < units &&
         divide_up(units, blocks) == divide_up(units, std::min(units, cores_))) {
       launch.limit = units_limit();
@@ -120,10 +122,10 @@ class Scheduler {
     }
     launch.limit = Limit::kBytes;
     launch.reason = fmt::format(
-        "{} bytes take one core {:.2f} us, which is worth about sqrt({:.2f} / {:.2f}) = {:.1f} "
+        "{} bytes take one core {:.2f} us, which is worth about sqrt({:.2f} / {}) = {:.1f} "
         "blocks",
         taken_.price.bytes_in + taken_.price.bytes_out, single * 1e-3, single * 1e-3,
-        static_cast<double>(preset_.task_per_block_ns) * 1e-3, wanted);
+        static_cast<double>(preset_.task_per_block_ns) / 1e3, wanted);
   }
 
   // Says what another choice of more blocks would change, which takes no less time: its busiest
@@ -161,17 +163,22 @@ class Scheduler {
       return most;
     }
     const CubeWork& work = *work_.cube;
-    const int64_t across = work.whole_rows ? 1 : divide_up(work.n, 16);
-    return std::max<int64_t>(1, work.batch * divide_up(work.m, 16) * across);
+    const int64_t across = work.whole_rows ? 1 : divide_up(work.n, kFractal);
+    return std::max<int64_t>(1, work.batch * divide_up(work.m, kFractal) * across);
+  }
+  std::string fractal_text() const {
+    if (work_.cube->whole_rows) return fmt::format("{} whole rows", kFractal);
+    return fmt::format("{}x{}", kFractal, kFractal);
   }
   // What a launch's work is dealt in.
   std::string grid_text() const {
     if (!work_.cube) return work_.splits[taken_.split].reason;
     const CubeWork& work = *work_.cube;
     std::string text = work.batch > 1 ? fmt::format("{} times ", work.batch) : "";
-    const int64_t rows = divide_up(work.m, 16);
-    if (work.whole_rows) return text + fmt::format("{} tiles of 16 whole rows", rows);
-    return text + fmt::format("{} x {} tiles of 16x16", rows, divide_up(work.n, 16));
+    const int64_t rows = divide_up(work.m, kFractal);
+    if (work.whole_rows) return text + fmt::format("{} tiles of {}", rows, fractal_text());
+    return text +
+           fmt::format("{} x {} tiles of {}", rows, divide_up(work.n, kFractal), fractal_text());
   }
   Limit units_limit() const {
     if (!work_.cube) return work_.splits[taken_.split].limit;
@@ -181,9 +188,8 @@ class Scheduler {
   std::string units_reason() const {
     if (!work_.cube) return work_.splits[taken_.split].reason;
     const CubeWork& work = *work_.cube;
-    std::string text =
-        fmt::format("{} tile{} of {} in the result", most_units(), most_units() == 1 ? "" : "s",
-                    work.whole_rows ? "16 whole rows" : "16x16");
+    std::string text = fmt::format("{} tile{} of {} in the result", most_units(),
+                                   most_units() == 1 ? "" : "s", fractal_text());
     if (units_limit() == Limit::kReduction) text += fmt::format("; k = {} is not split", work.k);
     return text;
   }

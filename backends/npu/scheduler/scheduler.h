@@ -78,8 +78,8 @@ Choice choose_cube(const Preset& preset, const CubeWork& work, int64_t blocks, b
 Support pays(const Preset& preset, const AnchoredNode& fused, const KernelEntry& entry);
 
 // Returns the number of blocks that a divisible op of this single-core time wants: sqrt(W / per
-// block).
-double best_blocks(const Preset& preset, double single_core_ns);
+// block), or all of so many cores where blocks cost nothing to start.
+double best_blocks(const Preset& preset, double single_core_ns, int64_t cores);
 
 }  // namespace keel::npu
 

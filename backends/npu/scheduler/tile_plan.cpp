@@ -137,11 +137,8 @@ TilePlan plan_vector_product(const VectorWork& work, int64_t block_dim,
 TilePlan plan_product(const CubeWork& work, const CubeTiling& tiling) {
   TilePlan plan;
   if (work.batch == 0 || work.m == 0 || work.n == 0) return plan;
-  // As prices cut them: in whole fractals.
-  const auto part = [](int64_t extent, int64_t grid) {
-    return std::min(extent, divide_up(divide_up(extent, kFractal), grid) * kFractal);
-  };
-  const int64_t rows = part(work.m, tiling.grid_m), columns = part(work.n, tiling.grid_n);
+  const int64_t rows = part_of_grid(work.m, tiling.grid_m);
+  const int64_t columns = part_of_grid(work.n, tiling.grid_n);
   const int64_t batches = divide_up(work.batch, tiling.grid_batch);
   for (int64_t batch = 0; batch < work.batch; batch += batches) {
     for (int64_t m = 0; m < work.m; m += rows) {

@@ -13,9 +13,6 @@
 
 namespace keel::npu {
 
-// Cubes multiply squares of so many rows and columns.
-inline constexpr int64_t kFractal = 16;
-
 // A rectangle of what a launch computes. Vector work has one column: a tile is a range of elements,
 // or of rows. Of a reduction it is a range of results, for one chunk of each or for all of them.
 struct PlannedTile {

@@ -20,23 +20,69 @@ using graphdef::NodeDef;
 
 constexpr const char* kGraphDefModule = "GraphDef";
 
-// Reasons why the importer does not take nodes, by their names: of a frozen graph, all of which is
-// tried. The outputs of another one are for its user to choose, so there ops alone are judged.
-std::map<std::string, std::string> refusals_of(const GraphDef& graph) {
-  std::map<std::string, std::string> reasons;
+// Returns the graph without what assigns in its functions. Each such node has a row that says so,
+// and an import would say nothing else.
+GraphDef without_assignments_in_functions(GraphDef graph) {
+  const graphdef::OpRules rules;
+  for (auto& entry : graph.bodies) {
+    for (NodeDef& node : entry.second.nodes) {
+      const graphdef::OpRule* rule = rules.find(node.op);
+      if (rule == nullptr || rule->assigns.empty()) continue;
+      node.op = "NoOp";
+      node.attributes.clear();
+      std::erase_if(node.inputs, [](const std::string& input) { return !input.starts_with('^'); });
+    }
+  }
+  return graph;
+}
+
+using NamesAndOps = std::set<std::pair<std::string, std::string>>;
+
+// Returns the nodes outside of functions and those inside.
+std::pair<NamesAndOps, NamesAndOps> names_and_ops(const GraphDef& graph) {
+  NamesAndOps outside, inside;
+  for (const NodeDef& node : graph.nodes) outside.insert({node.name, node.op});
+  for (const auto& entry : graph.bodies) {
+    for (const NodeDef& node : entry.second.nodes) inside.insert({node.name, node.op});
+  }
+  return {std::move(outside), std::move(inside)};
+}
+
+// Adds the reasons why the importer does not take nodes, by their names. Throws AssignsInside.
+void add_refusals(const GraphDef& graph, std::map<std::string, std::string>& reasons) {
   try {
     graphdef::import_graph(
         graph, {.control_flow = graphdef::ControlFlow::kConvert, .weights_in_graph = false});
   } catch (const onnx::Unsupported& unsupported) {
-    for (const onnx::Refusal& refusal : unsupported.refusals())
-      for (const std::string& node : refusal.nodes) reasons.emplace(node, refusal.reason);
+    const auto [outside, inside] = names_and_ops(graph);
+    for (const onnx::Refusal& refusal : unsupported.refusals()) {
+      for (const std::string& name : refusal.nodes) {
+        // A node in a function has its own row, and may have the name of one outside.
+        const std::pair<std::string, std::string> node(name, refusal.op);
+        if (outside.count(node) == 0 && inside.count(node) != 0) continue;
+        reasons.emplace(name, refusal.reason);
+      }
+    }
   } catch (const graphdef::OutputsAreOpen&) {
     // Ops alone are judged.
-  } catch (const graphdef::AssignsInside&) {
-    // Each node that assigns in a function has a row that says so.
   } catch (const graphdef::Unconvertible&) {
     // Values that no node reads may lie in branches, and need not be outputs; what cannot be
     // converted whatever the outputs are is found by examine_control_flow.
+  }
+}
+
+// Reasons why the importer does not take nodes: of a frozen graph, all of which is tried. The
+// outputs of another one are for its user to choose, so there ops alone are judged.
+std::map<std::string, std::string> refusals_of(const GraphDef& graph) {
+  std::map<std::string, std::string> reasons;
+  try {
+    add_refusals(graph, reasons);
+  } catch (const graphdef::AssignsInside&) {
+    try {
+      add_refusals(without_assignments_in_functions(graph), reasons);
+    } catch (const graphdef::AssignsInside&) {
+      // Each node that assigns in a branch or a loop of version 1 has such a row, too.
+    }
   }
   return reasons;
 }

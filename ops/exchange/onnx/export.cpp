@@ -79,6 +79,13 @@ ExportNames names_of_fetches(const Values& fetches, const SaveOptions& options) 
                  .expected = std::to_string(fetches.size()) + ", one for each fetch",
                  .got = std::to_string(names.size())});
   }
+  for (const std::string& name : names) {
+    if (!name.empty()) continue;
+    throw Error({.op = kOp,
+                 .argument = "names",
+                 .expected = "a name for each output, which may not be empty",
+                 .got = "''"});
+  }
   if (!names.empty()) return names;
   for (const Value& fetch : fetches) {
     names.push_back(full_name(fetch.node()));

@@ -25,8 +25,9 @@ struct ExportDimension {
 using ExportDimensions = std::vector<ExportDimension>;
 
 // Sizes that no dimension of a model is likely to have by itself, one of them even, and with
-// differences that tell a fraction from a whole multiple.
-inline constexpr std::array<int64_t, 3> kProbedBatches = {1009, 1012, 1033};
+// differences that tell a fraction from a whole multiple. No number above 1 leaves the same rest of
+// all of them, so that what depends on such a rest differs between them.
+inline constexpr std::array<int64_t, 3> kProbedBatches = {1009, 1012, 1031};
 
 // Finds the dimension that has these values, one for each of kProbedBatches, or one alone for a
 // model without a variable batch. Nothing where there is none.

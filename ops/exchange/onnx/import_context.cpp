@@ -156,15 +156,17 @@ int64_t NodeContext::integer(size_t i, const char* what) {
 }
 
 std::vector<double> NodeContext::numbers(size_t i, const char* what) {
-  const Tensor wide = constant(i, what).cast(f64, {});
+  const Tensor tensor = constant(i, what);
+  require_list(*this, tensor, what);
+  const Tensor wide = tensor.cast(f64, {});
   const auto values = wide.data<double>();
   return {values.begin(), values.end()};
 }
 
 double NodeContext::number(size_t i, const char* what) {
-  const std::vector<double> values = numbers(i, what);
-  if (values.size() != 1) refuse(std::string(what) + " is not one number");
-  return values[0];
+  const Tensor tensor = constant(i, what);
+  if (tensor.num_elements() != 1) refuse(std::string(what) + " is not one number");
+  return tensor.cast(f64, {}).at(0);
 }
 
 void NodeContext::require_rank(const Value& value, size_t least, size_t most,

@@ -104,6 +104,7 @@ class NodeContext {
   // The same where they are a list, of no more than one axis.
   std::vector<int64_t> list(size_t i, const char* what);
   int64_t integer(size_t i, const char* what);
+  // A list of numbers, of no more than one axis.
   std::vector<double> numbers(size_t i, const char* what);
   double number(size_t i, const char* what);
   // Integers of which a rule takes some whatever they are computed from, and the others by fixed().

@@ -201,45 +201,51 @@ void Importer::add_initializers(const GraphProto& graph, NameTable& names) {
   for (const std::string& name : graph.sparse_initializers) names.set(name, {.refused = true});
 }
 
-void Importer::add_inputs(NameTable& names) {
-  std::set<std::string> bound;
-  for (const ValueInfo& info : model_.graph.inputs) {
-    const auto given = options_.bind.find(info.name);
-    // An initializer of its name is a default, which a bound value replaces.
-    if (names.find(info.name) != nullptr && given == options_.bind.end()) continue;
-    const DType dtype = dtype_of(info.type).value_or(f32);
-    Shape shape;
+Binding Importer::bound_input(const ValueInfo& info) {
+  if (!may_be_imported(info)) return {.refused = true};  // told of already
+  const auto given = options_.bind.find(info.name);
+  const DType dtype = dtype_of(info.type).value_or(f32);
+  NodeProto node;
+  node.name = info.name;
+  node.op = "input";
+  Shape shape;
+  try {
     if (info.shape) {
       for (const Dimension& dim : *info.shape) shape.push_back(dim.size < 0 ? -1 : dim.size);
     }
-    Binding binding;
-    if (!may_be_imported(info)) {
-      binding.refused = true;
-      bound.insert(info.name);
-    } else if (given != options_.bind.end()) {
-      // Files of NumPy, which has no bf16, hold its values as f32.
-      const Tensor& tensor = given->second;
-      const bool rounds = dtype == bf16 && tensor.dtype() == f32;
-      if ((tensor.dtype() != dtype && !rounds) || (info.shape && !matches(shape, tensor.shape()))) {
-        throw Error({.op = model_.source,
-                     .argument = "bind '" + info.name + "'",
-                     .expected = to_string(Type{dtype, shape}),
-                     .got = to_string(tensor.type()),
-                     .kind = ErrorKind::kInvalidArgument});
-      }
-      binding.known = rounds ? tensor.cast(bf16, {}) : tensor;
-      bound.insert(info.name);
-    } else if (!info.shape) {
-      NodeProto node;
-      node.name = info.name;
-      node.op = "input";
-      binding.refused = true;
-      refuse(node, {"has no rank in the file", {info.name}});
-    } else {
-      binding.value = graph().input(info.name, dtype, shape, {});
-      result_.inputs.emplace_back(info.name, binding.value);
+    if (info.shape && given == options_.bind.end()) {
+      const Value value = graph().input(info.name, dtype, shape, {});
+      result_.inputs.emplace_back(info.name, value);
+      return {.value = value};
     }
-    names.set(info.name, std::move(binding));
+  } catch (const Error& error) {
+    refuse(node, {error.what()});
+    return {.refused = true};
+  }
+  if (given == options_.bind.end()) {
+    refuse(node, {"has no rank in the file", {info.name}});
+    return {.refused = true};
+  }
+  // Files of NumPy, which has no bf16, hold its values as f32.
+  const Tensor& tensor = given->second;
+  const bool rounds = dtype == bf16 && tensor.dtype() == f32;
+  if ((tensor.dtype() != dtype && !rounds) || (info.shape && !matches(shape, tensor.shape()))) {
+    throw Error({.op = model_.source,
+                 .argument = "bind '" + info.name + "'",
+                 .expected = to_string(Type{dtype, shape}),
+                 .got = to_string(tensor.type()),
+                 .kind = ErrorKind::kInvalidArgument});
+  }
+  return {.known = rounds ? tensor.cast(bf16, {}) : tensor};
+}
+
+void Importer::add_inputs(NameTable& names) {
+  std::set<std::string> bound;
+  for (const ValueInfo& info : model_.graph.inputs) {
+    // An initializer of its name is a default, which a bound value replaces.
+    if (names.find(info.name) != nullptr && options_.bind.count(info.name) == 0) continue;
+    names.set(info.name, bound_input(info));
+    bound.insert(info.name);
   }
   for (const auto& entry : options_.bind) {
     if (bound.count(entry.first) != 0) continue;

@@ -139,6 +139,8 @@ class Importer {
   void check_graph(const GraphProto& graph);
   void check_value(const ValueInfo& info, const char* what);
   void add_inputs(NameTable& names);
+  // Refuses an input that no graph takes. Throws Error where what it is bound to does not fit it.
+  Binding bound_input(const ValueInfo& info);
   void add_outputs(NameTable& names);
   // `site` is the file, and the node's place in its graph, from 1.
   void import_node(const GraphProto& graph, const NodeProto& node, CallSite site, NameTable& names);

@@ -101,7 +101,7 @@ TEST_CASE("npu scheduler: cores share a sum by the chunks that its bits are made
 
 TEST_CASE("npu scheduler: the number of blocks follows the square root of the work") {
   const Preset preset = load_preset("ascend910b1");
-  CHECK(best_blocks(preset, 12000) == doctest::Approx(10));
+  CHECK(best_blocks(preset, 12000, preset.vector_cores) == doctest::Approx(10));
   for (const int64_t elements : {20000, 60000, 200000}) {
     Graph graph;
     const Value x = graph.input("x", f32, {elements});

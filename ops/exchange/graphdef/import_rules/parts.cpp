@@ -24,13 +24,17 @@ Values pack(NodeContext& c) {
   return {stack(c.all(), axis, {})};
 }
 
+void require_known_axis(const NodeContext& c, int64_t size, size_t axis) {
+  if (size >= 0) return;
+  c.refuse("the size of its axis " + std::to_string(axis) +
+           " is not known before the run; --inputs NAME:[DIMS] gives it");
+}
+
 Values unpack(NodeContext& c) {
   const Value x = c.in(0);
   const size_t axis = onnx::front_axis(c, c.attribute("axis", int64_t{0}), x.shape({}).rank());
   const int64_t size = x.shape({})[axis];
-  if (size < 0)
-    c.refuse("the size of its axis " + std::to_string(axis) +
-             " is not known before the run; --inputs NAME:[DIMS] gives it");
+  require_known_axis(c, size, axis);
   if (c.attribute("num", size) != size) c.refuse("its axis has " + std::to_string(size) + " parts");
   return unstack(x, static_cast<int64_t>(axis), {});
 }
@@ -69,10 +73,12 @@ Values split_by_sizes(NodeContext& c) {
     open += size < 0 ? 1 : 0;
   }
   if (open > 1) c.refuse("it leaves more than one of its sizes open (-1)");
-  if (open == 1 && x.shape({})[axis] < known)
-    c.refuse("its sizes sum to more than its axis of " + std::to_string(x.shape({})[axis]));
+  const int64_t whole = x.shape({})[axis];
+  if (open == 1) require_known_axis(c, whole, axis);
+  if (open == 1 && whole < known)
+    c.refuse("its sizes sum to more than its axis of " + std::to_string(whole));
   for (int64_t& size : sizes)
-    if (size < 0) size = x.shape({})[axis] - known;
+    if (size < 0) size = whole - known;
   return split_sizes(x, sizes, static_cast<int64_t>(axis), {});
 }
 

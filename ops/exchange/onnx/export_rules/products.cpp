@@ -1,6 +1,7 @@
 // Products of matrices, convolutions, pooling, softmax and norms.
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "keel/ops/conv_rules.h"
 #include "keel/ops/exchange/onnx/export_rules.h"
@@ -45,6 +46,30 @@ std::string channels_back(Context& c, const std::string& layout, const std::stri
   return layout == kChannelsFirst ? result : c.transposed(result, {0, 2, 3, 1});
 }
 
+// Returns how an axis of the first input follows the batch; nothing where ONNX cannot say it.
+std::optional<ExportDimension> dimension_of_axis(const Context& c, size_t axis) {
+  std::vector<int64_t> sizes;
+  for (const Node* twin : c.twins()) sizes.push_back(twin->input(0).shape()[axis]);
+  return dimension_of(sizes);
+}
+
+// The padding "same" fills up the last window, by how much follows from what strides leave of an
+// axis. Files have one number for it.
+template <class A>
+void require_pads_of_every_batch(const Context& c, const A& a, const Windows& windows) {
+  if (a.padding != "same") return;
+  const ImageAxes axes = image_axes(a.layout);
+  for (size_t i = 0; i < windows.size(); ++i) {
+    const WindowAxis& window = windows[i];
+    if (window.stride == 1 || window.taps == 1) continue;
+    const auto size = dimension_of_axis(c, axes.spatial[i]);
+    if (size && size->per_batch % window.stride == 0) continue;
+    c.refuse(
+        "its padding \"same\" depends on the size of the batch; export it for one size: "
+        "SaveOptions::batch, or --batch");
+  }
+}
+
 // Pads as ONNX has them: those in front of all axes, then those behind.
 std::vector<int64_t> pads_of(const Windows& windows) {
   return {windows[0].low, windows[1].low, windows[0].high, windows[1].high};
@@ -55,6 +80,7 @@ ExportNames write_conv2d(Context& c) {
   const Node& node = c.node();
   const ConvGeometry geometry(a, node.input(0).shape(), node.input(1).shape());
   const Windows& windows = geometry.windows;
+  require_pads_of_every_batch(c, a, windows);
   const std::string weights =
       a.layout == kChannelsFirst ? c.in(1) : c.transposed(c.in(1), {3, 2, 0, 1});
   const std::string result =
@@ -71,6 +97,7 @@ template <class A>
 ExportNames write_pool(Context& c, const std::string& type, const A& a,
                        WrittenAttributes attributes) {
   const PoolGeometry geometry(a, c.node().input(0).shape());
+  require_pads_of_every_batch(c, a, geometry.windows);
   attributes.emplace_back("kernel_shape", a.window);
   attributes.emplace_back("strides", a.stride);
   attributes.emplace_back("pads", pads_of(geometry.windows));
@@ -98,14 +125,20 @@ ExportRule softmax(const std::string& op, const std::string& type) {
           .dtypes = ExportDtypes::kWide};
 }
 
+// Returns a scale of ones, computed from the batch where the length of a row follows it.
+std::string scale_of_ones(Context& c) {
+  const auto length = dimension_of_axis(c, c.rank(0) - 1);
+  if (!length) c.refuse("the length of its rows is no multiple of the batch plus a constant");
+  if (length->fixed()) return c.constant(Tensor::full(c.dtype(0), {length->size}, 1));
+  return c.op("Expand", {c.number(c.dtype(0), 1), c.dimensions({*length})});
+}
+
 ExportNames write_layer_norm(Context& c) {
   const auto& options = c.as<NormOptions>();
-  const Shape& shape = c.node().input(0).shape();
   ExportNames inputs{c.in(0)};
   for (size_t i = 1; i < c.inputs(); ++i) inputs.push_back(c.in(i));
   // ONNX has no norm without a scale.
-  if (inputs.size() == 1)
-    inputs.push_back(c.constant(Tensor::full(c.dtype(0), {shape[shape.rank() - 1]}, 1)));
+  if (inputs.size() == 1) inputs.push_back(scale_of_ones(c));
   return {c.op("LayerNormalization", inputs,
                {{"axis", int64_t{-1}}, {"epsilon", static_cast<float>(options.epsilon)}})};
 }

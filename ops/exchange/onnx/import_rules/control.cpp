@@ -117,11 +117,22 @@ bool keeps_condition(const NodeContext& c, const GraphProto& body) {
 
 // How often a loop runs, where that is known; else -1.
 int64_t known_trips(NodeContext& c, const GraphProto& body) {
-  const std::optional<Tensor> trips = c.known(0), condition = c.known(1);
-  if (!trips || trips->num_elements() != 1 || !keeps_condition(c, body)) return -1;
+  const std::optional<Tensor> condition = c.known(1);
+  if (!c.known(0) || !keeps_condition(c, body)) return -1;
   if (c.has(1) && (!condition || condition->num_elements() != 1)) return -1;
   if (condition && condition->at(0) == 0) return 0;
-  return std::max<int64_t>(static_cast<int64_t>(trips->at(0)), 0);
+  return std::max<int64_t>(c.integer(0, "the number of its turns"), 0);
+}
+
+// Without a condition among its inputs a loop passes over the one that its body gives, says ONNX.
+// ONNX Runtime obeys that one, so that files may have been written for either reading.
+void require_one_reading(NodeContext& c, const GraphProto& body) {
+  if (c.has(1) || keeps_condition(c, body)) return;
+  if (c.known(0) && c.integer(0, "the number of its turns") <= 1) return;
+  c.refuse(
+      "it has no condition among its inputs, and its body gives one that may end it: ONNX passes "
+      "over that, and some runtimes obey it; give it a condition as its input, or let its body "
+      "hand on the one that it is given");
 }
 
 // The same for a loop that collects a row a turn, which has to be known.
@@ -142,6 +153,7 @@ Values loop(NodeContext& c) {
   if (body->inputs.size() < 2 || body->outputs.empty()) c.refuse("its body is no loop's");
   const size_t variables = body->inputs.size() - 2;
   const size_t scans = body->outputs.size() - 1 - std::min(variables, body->outputs.size() - 1);
+  require_one_reading(c, *body);
   const int64_t trips = scans == 0 ? known_trips(c, *body) : required_trips(c, *body);
   const Value goes_on = c.has(1) ? scalar_of(c.in(1)) : c.result(Tensor::full(boolean, {}, 1));
   std::vector<Operand> state{Operand(c.here(goes_on))};

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "keel/core/base/printable.h"
 #include "keel/ops/composed/at_least.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/exchange/onnx/import_indices.h"
@@ -148,9 +149,17 @@ Values scatter_nd(NodeContext& c) {
 
 // ---- one-hot, largest
 
+// A depth that is no integer is converted to one, as ONNX says.
+int64_t depth_of(NodeContext& c) {
+  if (!is_float(c.constant(1, "the depth").dtype())) return c.integer(1, "the depth");
+  const double depth = c.number(1, "the depth");
+  if (!(depth >= 0 && depth < 0x1p63)) c.refuse("its depth is " + printable(depth));
+  return static_cast<int64_t>(depth);
+}
+
 // Ids below 0 count from the end since op set 11; what is out of range has no 1.
 Values one_hot_of(NodeContext& c) {
-  const auto depth = static_cast<int64_t>(c.number(1, "the depth"));
+  const int64_t depth = depth_of(c);
   const Value ids = c.in(0);
   const size_t rank = ids.shape({}).rank();
   const size_t axis = front_axis(c, c.attribute("axis", int64_t{-1}), rank + 1);

@@ -131,6 +131,16 @@ TEST_CASE("GraphDef edges: parts that are not there are refused by name") {
   CHECK(contains(cut({-1, -1}), "more than one of its sizes open"));
   CHECK(contains(cut({-2, 1}), "one of its sizes is -2"));
   CHECK(contains(cut({5, -1}), "more than its axis of 3"));
+  const std::string open = error_of([] {
+    const std::string text =
+        placeholder_text("x", f32, {-1, 4}) + const_text("sizes", ints({2, -1})) +
+        const_text("axis", number(0)) +
+        node_text("y", "SplitV", {"x", "sizes", "axis"}, {{"num_split", "i: 2"}});
+    graphdef::import_graph(graphdef::parse_graph_def(text, "g.pbtxt", graphdef::FileKind::kGraph),
+                           {.outputs = {"y"}});
+  });
+  CHECK_MESSAGE(contains(open, "the size of its axis 0 is not known before the run; --inputs"),
+                open);
   CHECK(contains(error_of([&] { run("Pad", {x, held(ints({1, 1, 1, 1}))}); }), "are no [n, 2]"));
 }
 
