@@ -131,6 +131,14 @@ double bigram_nats(const std::string& text, size_t begin, size_t count) {
   return nats / static_cast<double>(count);
 }
 
+// Returns the text with one space where there are several: lines of tables are filled up with them,
+// and a model of 500 steps may write little else.
+std::string without_filling(std::string text) {
+  const auto both_spaces = [](char a, char b) { return a == ' ' && b == ' '; };
+  text.erase(std::unique(text.begin(), text.end(), both_spaces), text.end());
+  return text;
+}
+
 // The texts of this project, with their last tenth held out.
 TEST_CASE("a charlm needs fewer nats for the project's own READMEs than a bigram model") {
   if (kSanitized) {
@@ -141,7 +149,7 @@ TEST_CASE("a charlm needs fewer nats for the project's own READMEs than a bigram
   std::string text;
   for (const char* room :
        {"", "core/", "graph/", "ops/", "backends/", "data/", "examples/", "tests/"})
-    text += read_text(std::string(KEEL_SOURCE_DIR) + "/" + room + "README.md");
+    text += without_filling(read_text(std::string(KEEL_SOURCE_DIR) + "/" + room + "README.md"));
   REQUIRE(text.size() > 50000);
   const std::string states = files.file("states");
   const auto summary = train_generative(
@@ -160,8 +168,7 @@ TEST_CASE("a charlm needs fewer nats for the project's own READMEs than a bigram
   MESSAGE(sample.out);
   CHECK(sample.out.starts_with("The "));
   CHECK(sample.out.size() == 4 + 1000 + 1);
-  // Words of the length that words have; lines of tables are filled up with spaces, which may
-  // follow each other.
+  // Words of the length that words have.
   int64_t words = 0, letters = 0;
   for (size_t i = 1; i < sample.out.size(); ++i) {
     if (sample.out[i] != ' ')
