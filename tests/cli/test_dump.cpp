@@ -9,6 +9,7 @@
 #include "keel/core/base/csv.h"
 #include "keel/core/tensor/npy.h"
 
+#include "cli/data_set.h"
 #include "cli/tool.h"
 #include "support/error_of.h"
 #include "support/temp_folder.h"
@@ -300,10 +301,13 @@ TEST_CASE("dump: steps that the loss scaling skips are steps with overflow") {
 }
 
 TEST_CASE("numerics: steps that the loss scaling skips are named") {
-  const Words words = {
-      "--model",     "mlp",        "--steps",      "20",
-      "--precision", "mixed_fp16", "--loss-scale", "exponential,16777216,6,2,2,0.5",
-      "--loop-size", "7"};
+  const Words words = {"--model",      "mlp",
+                       "--steps",      "20",
+                       "--precision",  "mixed_fp16",
+                       "--loss-scale", "exponential,16777216,6,2,2,0.5",
+                       "--loop-size",  "7",
+                       "--batch",      "16",
+                       "--data",       small_data().path()};
   for (const char* preset : {"ascend910b1", "ascend910"}) {
     CAPTURE(preset);
     const Words all = with(words, {"--preset", preset});

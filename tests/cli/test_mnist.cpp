@@ -88,8 +88,9 @@ TEST_CASE("mnist: mixed precision reaches what f32 does within 0.003") {
 
 TEST_CASE("mnist: every mode for trainings reaches what f32 does within 0.003") {
   if (!has_mnist()) return;
-  // The long scale has lenet as well, half a minute for each mode, and the modes that give the bits
-  // of others.
+  // The long scale trains one epoch more, has lenet as well, half a minute for each mode, and the
+  // modes that give the bits of others.
+  const char* epochs = long_scale() ? "2" : "1";
   Words models = {"mlp"};
   Words modes = {"allow_fp32_to_fp16", "allow_mix_precision_fp16", "allow_mix_precision_bf16"};
   if (long_scale()) {
@@ -99,12 +100,12 @@ TEST_CASE("mnist: every mode for trainings reaches what f32 does within 0.003") 
   for (const std::string& model : models) {
     CAPTURE(model);
     const auto accuracy = [&](const Words& precision) -> double {
-      Words words = {"--model", model, "--epochs", "2"};
+      Words words = {"--model", model, "--epochs", epochs};
       words.insert(words.end(), precision.begin(), precision.end());
       return train_on_mnist(words).at("test_accuracy");
     };
     const double full = accuracy({"--precision", "fp32"});
-    CHECK(full >= 0.96);
+    CHECK(full >= (long_scale() ? 0.96 : 0.94));
     for (const std::string& mode : modes) {
       CAPTURE(mode);
       CHECK(accuracy({"--precision-mode", mode}) >= full - 0.003);
@@ -125,7 +126,7 @@ TEST_CASE("mnist: softmax on ref is as good as on npu after the same few steps")
 TEST_CASE("mnist: mlp with adam on npu reaches 0.98 within ten epochs") {
   if (!has_mnist()) return;
   // The long scale trains to the end, a short one shows that the model is on its way.
-  const char* epochs = long_scale() ? "10" : "4";
+  const char* epochs = long_scale() ? "10" : "2";
   const ToolResult result =
       run_tool({"train", "--data", mnist_folder(), "--model", "mlp", "--optimizer", "adam",
                 "--backend", "npu", "--epochs", epochs});
@@ -138,5 +139,5 @@ TEST_CASE("mnist: mlp with adam on npu reaches 0.98 within ten epochs") {
       best = std::max(best, std::stod(line.substr(at + label.size())));
   }
   MESSAGE("best test accuracy " << best);
-  CHECK(best >= (long_scale() ? 0.98 : 0.975));
+  CHECK(best >= (long_scale() ? 0.98 : 0.97));
 }

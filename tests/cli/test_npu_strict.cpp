@@ -21,9 +21,9 @@ TrainingRun train_seeded(const Words& words, const Variables& variables) {
 TEST_CASE("strict: softmax and mlp train to the same bits as in plain runs") {
   const Words softmax = {"--model", "softmax", "--steps", "30", "--loop-size", "7"};
   const Words mlp = {"--model", "mlp",     "--optimizer", "adam",        "--batch",
-                     "64",      "--steps", "12",          "--loop-size", "5"};
-  const Words mixed = {"--model", "mlp", "--precision", "mixed_bf16",
-                       "--steps", "6",   "--loop-size", "4"};
+                     "32",      "--steps", "7",           "--loop-size", "5"};
+  const Words mixed = {"--model", "mlp",     "--precision", "mixed_bf16",  "--batch",
+                       "32",      "--steps", "5",           "--loop-size", "4"};
   for (const Words& words : {softmax, mlp, mixed}) {
     CAPTURE(join(words));
     const TrainingRun plain = train_seeded(words, {{"KEEL_NPU_STRICT", "0"}});

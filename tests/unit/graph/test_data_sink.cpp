@@ -86,6 +86,7 @@ TEST_CASE("data sink: losses and states are the same bits on and off") {
   for (const std::string& backend : backend_names()) {
     for (const char* name : {"softmax", "mlp", "lenet"}) {
       for (const int threads : {1, 2}) {
+        if (backend == "ref" && threads > 1) continue;  // It computes on the thread that calls.
         CAPTURE(backend);
         CAPTURE(name);
         CAPTURE(threads);
