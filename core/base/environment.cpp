@@ -141,4 +141,14 @@ std::string did_you_mean(std::string_view name, const std::vector<std::string>& 
   return choice.empty() ? "" : "did you mean '" + choice + "'?";
 }
 
+size_t place_among(std::string_view name, const std::vector<std::string>& choices,
+                   ErrorInfo refusal) {
+  const auto found = std::find(choices.begin(), choices.end(), name);
+  if (found == choices.end()) {
+    refusal.fix = did_you_mean(name, choices);
+    throw Error(std::move(refusal));
+  }
+  return static_cast<size_t>(found - choices.begin());
+}
+
 }  // namespace keel

@@ -5,6 +5,7 @@
 #ifndef KEEL_CORE_BASE_ENVIRONMENT_H
 #define KEEL_CORE_BASE_ENVIRONMENT_H
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -55,6 +56,10 @@ KEEL_API std::optional<std::string> environment_choice(const std::string& name,
 KEEL_API std::string nearest(std::string_view name, const std::vector<std::string>& choices);
 // "did you mean 'batch'?", or "" where nothing is close: for ErrorInfo::fix.
 KEEL_API std::string did_you_mean(std::string_view name, const std::vector<std::string>& choices);
+// Returns which of `choices` is the name. Throws `refusal` where none is, with did_you_mean as its
+// fix.
+size_t place_among(std::string_view name, const std::vector<std::string>& choices,
+                   ErrorInfo refusal);
 
 }  // namespace keel
 

@@ -41,6 +41,11 @@ class KEEL_API Error : public std::exception {
   requires std::is_convertible_v<const Text&, std::string_view>
   explicit Error(const Text& message)
       : Error(ErrorInfo{.message = std::string(std::string_view(message))}) {}
+  Error(const Error&) = default;
+  // Moving takes no memory and cannot fail. What is left of the other says nothing.
+  Error(Error&&) noexcept = default;
+  Error& operator=(const Error&) = default;
+  Error& operator=(Error&&) noexcept = default;
   ~Error() override;
 
   const char* what() const noexcept override { return text_.c_str(); }

@@ -30,6 +30,14 @@ uint64_t read_budget() {
 void set_read_budget(uint64_t bytes) { chosen.store(bytes, std::memory_order_relaxed); }
 
 int64_t read_limit(uint64_t file_bytes, int64_t wanted) {
+  if (wanted < 0) {
+    throw Error({.op = "read",
+                 .argument = "max_bytes",
+                 .expected = "0 or more",
+                 .got = std::to_string(wanted),
+                 .fix = "give the most bytes that the data may take, or 0 for the read budget",
+                 .kind = ErrorKind::kInvalidArgument});
+  }
   if (wanted != 0) return wanted;
   constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
   const uint64_t by_size = file_bytes > kMost / kTimesTheFile ? kMost : file_bytes * kTimesTheFile;

@@ -20,7 +20,7 @@ KEEL_API void set_read_budget(uint64_t bytes);
 
 // Returns the most bytes that the data of a file of `file_bytes` may take: `wanted`, or, where that
 // is 0, the read budget, and for large files 16 times their size (MNIST's compressed files take 5
-// times theirs).
+// times theirs). Throws Error (kInvalidArgument) for a negative number.
 int64_t read_limit(uint64_t file_bytes, int64_t wanted);
 // Returns what to do for a file whose data needs more: for ErrorInfo::fix.
 std::string raise_read_limit();

@@ -76,8 +76,7 @@ bool WaitWord::wait_while(uint32_t value, std::chrono::nanoseconds timeout,
                           std::chrono::nanoseconds spin) const noexcept {
   if (load() != value) return true;
   const auto start = Clock::now();
-  // Timeouts beyond a century are as good as none, and would overflow the clock.
-  const bool forever = timeout > std::chrono::hours(24 * 365 * 100);
+  const bool forever = timeout > kAsGoodAsForever;
   const auto spin_end = start + (spin < timeout ? spin : timeout);
   for (auto now = start; now < spin_end; now = Clock::now()) {
     if (now - start > kSpin) sched_yield();

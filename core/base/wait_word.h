@@ -20,6 +20,8 @@ namespace keel {
 class KEEL_API WaitWord {
  public:
   static constexpr std::chrono::nanoseconds kForever = std::chrono::nanoseconds::max();
+  // A century: longer timeouts are as good as none, and would overflow the clock.
+  static constexpr std::chrono::hours kAsGoodAsForever{24 * 365 * 100};
   // Long enough to meet a thread that is about to answer, short enough not to starve the one that
   // produces.
   static constexpr std::chrono::nanoseconds kSpin{2000};

@@ -161,6 +161,9 @@ void DeviceQueue::State::prepare() {
                  .got = std::to_string(options.getnext_timeout.count()) + " ms",
                  .kind = ErrorKind::kInvalidArgument});
   }
+  // In nanoseconds longer ones would overflow.
+  if (options.getnext_timeout > WaitWord::kAsGoodAsForever)
+    options.getnext_timeout = WaitWord::kAsGoodAsForever;
   if (!options.data_sink && options.depth > 1) {
     throw Error({.op = op,
                  .argument = "depth",
@@ -286,10 +289,12 @@ void DeviceQueue::finish() {
     s.publish_token(State::Token::kEnd);
 }
 
-void DeviceQueue::fail(const Error& error) {
+void DeviceQueue::fail(const Error& error) { fail(Error(error)); }
+
+void DeviceQueue::fail(Error&& error) noexcept {
   State& s = *state_;
   if (s.token.load(std::memory_order_relaxed) != State::Token::kNone) return;
-  s.failure = error;
+  s.failure = std::move(error);
   s.publish_token(State::Token::kFailure);
 }
 

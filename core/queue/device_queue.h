@@ -130,6 +130,8 @@ class KEEL_API DeviceQueue {
   // more elements.
   void finish();
   void fail(const Error& error);
+  // Takes the error over, so that a producer without memory can publish one that it made before.
+  void fail(Error&& error) noexcept;
 
   // Waits for the next element and writes its fields' device addresses to `fields` (as many as the
   // spec has). Slots are released in the order they were dequeued. REQUIRES data_sink.

@@ -49,15 +49,13 @@ To convert_element(From value) {
       return To(round_integer_to_odd_double(static_cast<int64_t>(value)));
   } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
     if (std::isnan(value)) return To{0};
-    const auto wide = static_cast<double>(value);
-    // The upper limit of i64 is not a double: compare with the power of two above it.
-    constexpr double above =
-        2.0 * static_cast<double>(int64_t{1} << (std::numeric_limits<To>::digits - 1));
-    if (wide >= above) return std::numeric_limits<To>::max();
-    if (wide <= static_cast<double>(std::numeric_limits<To>::min())) {
-      return std::numeric_limits<To>::min();
-    }
-    return static_cast<To>(wide);
+    constexpr auto low = static_cast<From>(std::numeric_limits<To>::min());
+    if (value <= low) return std::numeric_limits<To>::min();
+    // The upper limit may have more digits than From: compare with the power of two above it.
+    constexpr auto above =
+        2 * static_cast<From>(int64_t{1} << (std::numeric_limits<To>::digits - 1));
+    if (value >= above) return std::numeric_limits<To>::max();
+    return static_cast<To>(value);
   } else {
     return static_cast<To>(value);
   }

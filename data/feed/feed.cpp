@@ -1,9 +1,12 @@
 #include "keel/data/feed/feed.h"
 
 #include <algorithm>
+#include <new>
+#include <optional>
 #include <thread>
 
 #include "keel/core/base/thread.h"
+#include "keel/core/base/thrown_text.h"
 #include "keel/data/pipeline/device_cache.h"
 #include "keel/data/pipeline/iterator.h"
 
@@ -89,6 +92,10 @@ class PipelineFeeder final : public Feeder {
                            .data_sink = spec_.data_sink,
                            .site = {}});
     opened_at_ = cursor;
+    no_memory_ = Error(
+        {.op = "feed",
+         .message = "there is no memory for the next element of queue '" + options_.name + "'",
+         .fix = "make batches, buffers and caches of the pipeline smaller"});
     stop_.store(false, std::memory_order_release);
     iterator_ = std::move(iterator);
     try {
@@ -120,15 +127,22 @@ class PipelineFeeder final : public Feeder {
   Cursor opened_at() const override { return opened_at_; }
 
  private:
-  void run() {
+  void run() noexcept {
     try {
-      pump();
-    } catch (const Error& error) {
-      queue_->fail(error);
-    } catch (const std::exception& e) {
-      queue_->fail(Error({.op = "feed", .message = e.what()}));
+      try {
+        pump();
+      } catch (const Error& error) {
+        queue_->fail(error);
+      } catch (const std::bad_alloc&) {
+        throw;
+      } catch (...) {
+        queue_->fail(
+            Error({.op = "feed",
+                   .message = text_of_thrown("something that is no exception was thrown")}));
+      }
     } catch (...) {
-      queue_->fail(Error({.op = "feed", .message = "something that is no exception was thrown"}));
+      // The handlers above need memory themselves.
+      queue_->fail(std::move(*no_memory_));
     }
   }
 
@@ -151,6 +165,7 @@ class PipelineFeeder final : public Feeder {
   std::shared_ptr<DeviceQueue> queue_;
   const std::shared_ptr<DeviceQueue> none_;
   std::unique_ptr<DatasetIterator> iterator_;  // the thread's while it runs
+  std::optional<Error> no_memory_;             // likewise
   std::thread thread_;
 };
 

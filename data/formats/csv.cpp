@@ -333,6 +333,18 @@ std::vector<std::string> read_names(CsvScanner& scanner, CsvRecord& cells, const
   return names;
 }
 
+// An error names so many columns, and says how many more there are.
+constexpr size_t kNamedColumns = 16;
+
+std::string list_of_columns(const std::vector<std::string>& names) {
+  std::string list;
+  for (size_t place = 0; place < std::min(names.size(), kNamedColumns); ++place)
+    list += (place == 0 ? "'" : ", '") + printable(names[place], 40) + "'";
+  if (names.size() > kNamedColumns)
+    list += " and " + std::to_string(names.size() - kNamedColumns) + " more";
+  return list;
+}
+
 std::vector<Column> assign_columns(const std::vector<CsvField>& fields,
                                    const std::vector<std::string>& names,
                                    const std::map<std::string, std::string>& words,
@@ -347,14 +359,12 @@ std::vector<Column> assign_columns(const std::vector<CsvField>& fields,
                       ? own->second
                       : std::string(field.finite ? "a finite " : "") + name_of(field.dtype)};
     for (const std::string& name : field.columns) {
-      const auto found = std::find(names.begin(), names.end(), name);
-      if (found == names.end()) {
-        throw Error({.op = path,
-                     .argument = "field '" + field.name + "'",
-                     .message = "there is no column '" + name + "'",
-                     .fix = did_you_mean(name, names)});
-      }
-      column.places.push_back(static_cast<size_t>(found - names.begin()));
+      column.places.push_back(place_among(
+          name, names,
+          {.op = path,
+           .argument = "field '" + field.name + "'",
+           .message =
+               "there is no column '" + name + "', the file has " + list_of_columns(names)}));
       claimed[column.places.back()] = true;
     }
     columns.push_back(std::move(column));

@@ -36,6 +36,11 @@ void check_magic(const ByteSource& source, const std::array<unsigned char, 4>& m
 }
 
 Shape read_dims(ByteSource& source, size_t rank) {
+  if (rank > Shape::kMaxRank) {
+    throw source.error("it has " + std::to_string(rank) + " dimensions, and a tensor at most " +
+                           std::to_string(Shape::kMaxRank),
+                       kRankOffset);
+  }
   std::vector<unsigned char> bytes(rank * 4);
   source.read(bytes.data(), bytes.size(), "the list of dimensions");
   Shape shape;

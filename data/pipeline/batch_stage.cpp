@@ -162,6 +162,13 @@ StagePtr make_batch_stage(StagePtr from, int64_t size, BatchShare share, Tail ta
           "0 to " + std::to_string(share.count - 1), share.index);
   const int64_t whole = checked_mul(size, share.count, "batch");
   const auto items = from->size();
+  if (items && *items < share.count && tail == Tail::kDrop) {
+    throw Error({.op = "batch",
+                 .message = "there are too few items for one batch: " + std::to_string(*items) +
+                            (share.count == 1 ? std::string()
+                                              : " for " + std::to_string(share.count) + " shares"),
+                 .fix = "give it more items, or use Tail::kPad"});
+  }
   if (items && *items < whole && tail == Tail::kDrop) {
     throw Error({.op = "batch",
                  .argument = "size",

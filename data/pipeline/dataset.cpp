@@ -9,6 +9,7 @@
 #include "keel/data/pipeline/block.h"
 #include "keel/data/pipeline/image_augmenter.h"
 #include "keel/data/pipeline/stages.h"
+#include "keel/data/pipeline/user_call.h"
 
 namespace keel {
 namespace {
@@ -109,7 +110,7 @@ class TensorFunctionElement final : public ElementFunction {
 
 // Returns the spec of what the function makes of the first item.
 ElementSpec try_on_first_item(const Stage& from, const Dataset::TensorFunction& function,
-                              const std::string& name) {
+                              const std::string& name, CallSite site) {
   const std::string op = "map '" + name + "'";
   ItemBlock item(from.layout(), 1);
   if (from.open({})->read(1, item.item(0)) == 0) {
@@ -120,11 +121,9 @@ ElementSpec try_on_first_item(const Stage& from, const Dataset::TensorFunction& 
   std::vector<const void*> in;
   const FieldAddresses addresses = item.item(0);
   for (void* address : addresses.all()) in.push_back(address);
-  try {
+  return call_user(op, 0, site, [&] {
     return TensorFunctionElement::spec_of(function(tensors_from(from.layout().spec, in)));
-  } catch (const std::exception& e) {
-    throw Error({.op = op, .argument = "item 0", .message = e.what()});
-  }
+  });
 }
 
 StagePtr map_elements(const StagePtr& stage, const std::shared_ptr<const ElementFunction>& function,
@@ -226,6 +225,11 @@ std::pair<Dataset, Dataset> Dataset::split(int64_t count, CallSite site) const {
   if (stage_->order_key(0) != stage_->order_key(1))
     fail("each pass would be split in another way",
          "shuffle behind the split, or cache() before it");
+  if (*all < 2) {
+    fail("two parts need two items or more, and there " +
+             (*all == 0 ? std::string("are none") : std::string("is 1")),
+         "give it more items");
+  }
   if (count < 1 || count >= *all) {
     throw Error(
         {.op = "split",
@@ -316,7 +320,7 @@ Dataset Dataset::augment(const ImageAugmentation& changes, uint64_t seed, MapOpt
 Dataset Dataset::map(TensorFunction function, MapOptions options, CallSite site) const {
   return at_site(site, [&] {
     if (!function) throw Error({.op = "map", .argument = "function", .message = "is empty"});
-    ElementSpec output = try_on_first_item(*stage_, function, options.name);
+    ElementSpec output = try_on_first_item(*stage_, function, options.name, site);
     auto element =
         std::make_shared<TensorFunctionElement>(spec(), std::move(output), std::move(function));
     return map_elements(stage_, std::move(element), 0, options, site);

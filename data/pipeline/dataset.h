@@ -108,7 +108,9 @@ class KEEL_API Dataset {
   // by their place in a shuffle (take, batch, zip); each pass is then tried.
   Dataset repeat(std::optional<int64_t> times = {}, CallSite site = CallSite::here()) const;
   Dataset concatenate(const Dataset& next, CallSite site = CallSite::here()) const;
-  // Items side by side, as long as all have one; fields must differ in name.
+  // Items side by side, as long as all have one; fields must differ in name. Where they come in
+  // order only, a part is asked for no more items than the parts before it gave: a short one that
+  // stands first keeps the others from making items that nobody wants.
   static Dataset zip(const std::vector<Dataset>& parts, CallSite site = CallSite::here());
   // `block` items from each in turn; one that has ended is left out.
   static Dataset interleave(const std::vector<Dataset>& parts, int64_t block = 1,

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <set>
 
-#include "keel/core/base/environment.h"
+#include "keel/data/pipeline/named_field.h"
 #include "keel/data/pipeline/stages.h"
 
 namespace keel {
@@ -95,12 +95,14 @@ class ZippedReader final : public Reader {
   }
 
  private:
-  // Parts may be left behind one another at the end only, and after it nothing is read.
+  // Parts may be left behind one another at the end only, and after it nothing is read. Behind a
+  // part that gives fewer than asked, the others are not asked for more than that.
   template <class Pass>
   int64_t each(int64_t count, Pass pass) {
     if (ended_) return 0;
     int64_t least = count;
-    for (size_t part = 0; part < parts_.size(); ++part) least = std::min(least, pass(part, count));
+    for (size_t part = 0; part < parts_.size() && least > 0; ++part)
+      least = std::min(least, pass(part, least));
     ended_ = least < count;
     return least;
   }
@@ -197,19 +199,10 @@ class ZipStage final : public Stage {
 
 StagePtr make_select_stage(StagePtr from, const std::vector<std::string>& fields) {
   const ElementSpec& before = from->layout().spec;
-  std::vector<std::string> names;
-  for (const FieldSpec& field : before.fields) names.push_back(field.name);
   ElementSpec item;
   Places places;
   for (const std::string& name : fields) {
-    const auto found = std::find(names.begin(), names.end(), name);
-    if (found == names.end()) {
-      throw Error({.op = "select",
-                   .argument = "field '" + name + "'",
-                   .expected = "one of " + to_string(before),
-                   .fix = did_you_mean(name, names)});
-    }
-    const auto place = static_cast<size_t>(found - names.begin());
+    const size_t place = place_of_field("select", before, name);
     if (std::find(places.begin(), places.end(), place) != places.end()) {
       throw Error(
           {.op = "select", .argument = "field '" + name + "'", .message = "is named twice"});

@@ -5,8 +5,9 @@
 #include <cstring>
 #include <string>
 
-#include "keel/core/base/environment.h"
+#include "keel/core/base/json.h"
 #include "keel/core/base/random.h"
+#include "keel/data/pipeline/named_field.h"
 
 namespace keel {
 namespace {
@@ -17,19 +18,6 @@ namespace {
                .expected = std::move(expected),
                .got = std::move(got),
                .kind = ErrorKind::kInvalidArgument});
-}
-
-size_t field_named(const ElementSpec& items, const std::string& name) {
-  std::vector<std::string> names;
-  for (const FieldSpec& field : items.fields) names.push_back(field.name);
-  const auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end()) {
-    throw Error({.op = "augment",
-                 .argument = "field '" + name + "'",
-                 .expected = "one of " + to_string(items),
-                 .fix = did_you_mean(name, names)});
-  }
-  return static_cast<size_t>(found - names.begin());
 }
 
 // A field's own shape counts as one image up to this many channels (colour and alpha), since
@@ -65,7 +53,7 @@ int64_t pick(uint32_t bits, int64_t count) {
 }  // namespace
 
 ImageAugmenter::ImageAugmenter(const ElementSpec& items, const ImageAugmentation& changes)
-    : field_(field_named(items, changes.field)),
+    : field_(place_of_field("augment", items, changes.field)),
       output_(items),
       bytes_(ItemLayout(items).bytes),
       from_(items.fields[field_].type.dtype),
@@ -98,6 +86,16 @@ ImageAugmenter::ImageAugmenter(const ElementSpec& items, const ImageAugmentation
     const double deviation = changes.deviation[changes.deviation.size() == 1 ? 0 : c];
     scale_.push_back(static_cast<float>(1 / (unit * deviation)));
     offset_.push_back(static_cast<float>(-mean / deviation));
+    // An infinite factor makes NaN of the pixels that are 0, and an infinite summand all alike.
+    if (!std::isfinite(scale_[c])) {
+      refuse("deviation", "numbers that an f32 pixel can be divided by", format_double(deviation));
+    }
+    if (!std::isfinite(offset_[c])) {
+      refuse("mean",
+             "numbers that are finite in f32 when divided by the deviation " +
+                 format_double(deviation),
+             format_double(mean));
+    }
     filled_[c] = filled_[c] * scale_[c] + offset_[c];
   }
 }

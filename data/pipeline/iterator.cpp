@@ -9,7 +9,8 @@
 namespace keel {
 namespace {
 
-// Elements passed over at a time when a cursor is restored, between looks at the stop flag.
+// Items passed over at a time when a cursor is restored, between looks at the stop flag; where one
+// element is made of more, those of one element.
 constexpr int64_t kSkipAtOnce = 4096;
 
 Error cursor_error(const std::string& argument, const std::string& expected,
@@ -38,9 +39,10 @@ struct DatasetIterator::State {
     }
   }
   int64_t skip_in(int64_t count) {
+    const int64_t at_once = std::max<int64_t>(1, kSkipAtOnce / stage->items_per_element());
     int64_t skipped = 0;
     while (skipped < count && !stopped()) {
-      const int64_t part = std::min(kSkipAtOnce, count - skipped);
+      const int64_t part = std::min(at_once, count - skipped);
       const int64_t got = reader->skip(part);
       skipped += got;
       if (got < part) break;

@@ -11,6 +11,8 @@ namespace {
 
 // Items that an interleaving reads of one part at a time, where it has that many to give.
 constexpr int64_t kInterleavedAtOnce = 256;
+// Turns of an interleaving between two looks at the stop flags of its pass.
+constexpr int64_t kTurnsAtOnce = 256;
 
 void check_same_items(const char* op, const std::vector<StagePtr>& parts) {
   for (const StagePtr& part : parts) {
@@ -26,21 +28,24 @@ class ConcatenatedIndexedReader final : public IndexedReader {
  public:
   ConcatenatedIndexedReader(const ItemLayout& layout, std::unique_ptr<IndexedReader> first,
                             std::unique_ptr<IndexedReader> second)
-      : layout_(layout), first_(std::move(first)), second_(std::move(second)) {}
-  int64_t size() const override { return first_->size() + second_->size(); }
+      : layout_(layout),
+        first_(std::move(first)),
+        second_(std::move(second)),
+        border_(first_->size()),
+        size_(border_ + second_->size()) {}
+  int64_t size() const override { return size_; }
   void gather(std::span<const int64_t> items, const FieldAddresses& out) const override {
-    const int64_t border = first_->size();
     size_t begin = 0;
     while (begin < items.size()) {
-      const bool in_first = items[begin] < border;
+      const bool in_first = items[begin] < border_;
       size_t end = begin + 1;
-      while (end < items.size() && (items[end] < border) == in_first) ++end;
+      while (end < items.size() && (items[end] < border_) == in_first) ++end;
       const auto run = items.subspan(begin, end - begin);
       const FieldAddresses to = out.advanced(layout_, static_cast<int64_t>(begin));
       if (in_first) {
         first_->gather(run, to);
       } else {
-        gather_mapped(*second_, layout_, run, to, [&](int64_t i) { return i - border; });
+        gather_mapped(*second_, layout_, run, to, [&](int64_t i) { return i - border_; });
       }
       begin = end;
     }
@@ -50,6 +55,8 @@ class ConcatenatedIndexedReader final : public IndexedReader {
   const ItemLayout& layout_;
   std::unique_ptr<IndexedReader> first_;
   std::unique_ptr<IndexedReader> second_;
+  int64_t border_;  // number of the second one's first item
+  int64_t size_;
 };
 
 class ConcatenatedReader final : public Reader {
@@ -81,7 +88,13 @@ class ConcatenatedReader final : public Reader {
 class SequenceStage : public Stage {
  public:
   explicit SequenceStage(std::vector<StagePtr> parts)
-      : Stage(parts[0]->layout().spec), parts_(std::move(parts)) {}
+      : Stage(parts[0]->layout().spec),
+        parts_(std::move(parts)),
+        // Where the parts' batches differ, cursors count elements.
+        items_per_element_(have_equal_batches(parts_) ? parts_[0]->items_per_element() : 1),
+        has_batches_(std::any_of(parts_.begin(), parts_.end(), [](const StagePtr& part) {
+          return part->items_per_element() > 1;
+        })) {}
 
   const std::vector<StagePtr>& parts() const noexcept { return parts_; }
   std::optional<int64_t> size() const override { return sum(&Stage::size); }
@@ -91,10 +104,7 @@ class SequenceStage : public Stage {
   // cursors of the same ones in.
   uint64_t order_key(uint64_t round) const override {
     const uint64_t key = joint_order_key(parts_, round);
-    const bool has_batches = std::any_of(parts_.begin(), parts_.end(), [](const StagePtr& part) {
-      return part->items_per_element() > 1;
-    });
-    return has_batches ? fold_batches(key, parts_) : key;
+    return has_batches_ ? fold_batches(key, parts_) : key;
   }
   bool same_items() const override {
     return std::all_of(parts_.begin(), parts_.end(),
@@ -104,10 +114,7 @@ class SequenceStage : public Stage {
     return std::any_of(parts_.begin(), parts_.end(),
                        [](const StagePtr& part) { return part->endless(); });
   }
-  // Where the parts' batches differ, cursors count elements.
-  int64_t items_per_element() const override {
-    return have_equal_batches(parts_) ? parts_[0]->items_per_element() : 1;
-  }
+  int64_t items_per_element() const override { return items_per_element_; }
 
  private:
   std::optional<int64_t> sum(std::optional<int64_t> (Stage::*number)() const) const {
@@ -121,6 +128,9 @@ class SequenceStage : public Stage {
   }
 
   std::vector<StagePtr> parts_;
+  // Both are worked out once: each question to a part asks all parts of that one in turn.
+  int64_t items_per_element_;
+  bool has_batches_;
 };
 
 class ConcatenateStage final : public SequenceStage {
@@ -143,8 +153,8 @@ class ConcatenateStage final : public SequenceStage {
 class InterleavedReader final : public Reader {
  public:
   InterleavedReader(const ItemLayout& layout, std::vector<std::unique_ptr<Reader>> parts,
-                    int64_t block)
-      : layout_(layout), block_(block), rest_(block) {
+                    int64_t block, const DataPass& pass)
+      : layout_(layout), pass_(pass), block_(block), rest_(block) {
     for (std::unique_ptr<Reader>& part : parts) parts_.push_back({.from = std::move(part)});
   }
   int64_t read(int64_t count, const FieldAddresses& out) override {
@@ -201,12 +211,13 @@ class InterleavedReader final : public Reader {
     return rest + behind / round * block_ + std::max<int64_t>(0, behind % round - turn_of_others);
   }
 
-  template <class Pass>
-  int64_t walk(int64_t count, Pass pass) {
+  template <class Take>
+  int64_t walk(int64_t count, Take take) {
     int64_t done = 0;
-    while (done < count && !parts_.empty()) {
+    for (int64_t turns = 0; done < count && !parts_.empty(); ++turns) {
+      if (turns % kTurnsAtOnce == 0 && pass_.stopped()) break;
       const int64_t asked = std::min(rest_, count - done);
-      const int64_t got = pass(parts_[turn_], done, asked);
+      const int64_t got = take(parts_[turn_], done, asked);
       done += got;
       rest_ -= got;
       if (got < asked) {
@@ -222,6 +233,7 @@ class InterleavedReader final : public Reader {
   }
 
   const ItemLayout& layout_;
+  DataPass pass_;
   std::vector<Part> parts_;  // those that have not ended
   int64_t block_;
   size_t turn_ = 0;
@@ -235,7 +247,7 @@ class InterleaveStage final : public SequenceStage {
   std::unique_ptr<Reader> open(const DataPass& pass) const override {
     std::vector<std::unique_ptr<Reader>> readers;
     for (const StagePtr& part : parts()) readers.push_back(part->open(pass));
-    return std::make_unique<InterleavedReader>(layout(), std::move(readers), block_);
+    return std::make_unique<InterleavedReader>(layout(), std::move(readers), block_, pass);
   }
   // The order depends on the block, too.
   uint64_t order_key(uint64_t round) const override {

@@ -77,12 +77,16 @@ class ShuffleStage final : public DerivedStage {
 
 // Keeps `buffer` items read ahead; each item is drawn from them and replaced by the next one. These
 // are read a block at a time, but no more than are drawn and than the buffer holds: so a map before
-// it has work for its threads.
+// it has work for its threads. A pass that is stopped ends between two blocks.
 class BufferedShuffleReader final : public Reader {
  public:
   BufferedShuffleReader(std::unique_ptr<Reader> from, const ItemLayout& layout, ItemStore buffer,
-                        uint64_t key)
-      : layout_(layout), from_(std::move(from)), buffer_(std::move(buffer)), key_(key) {}
+                        const DataPass& pass, uint64_t key)
+      : layout_(layout),
+        from_(std::move(from)),
+        buffer_(std::move(buffer)),
+        pass_(pass),
+        key_(key) {}
 
   int64_t read(int64_t count, const FieldAddresses& out) override {
     return draw(count, [&](int64_t from, int64_t to) {
@@ -98,7 +102,7 @@ class BufferedShuffleReader final : public Reader {
   int64_t draw(int64_t count, Deliver deliver) {
     if (!filled_) fill();
     int64_t done = 0;
-    while (done < count && held_ > 0) {
+    while (done < count && held_ > 0 && !pass_.stopped()) {
       const int64_t part = std::min({count - done, kShuffledAtOnce, buffer_.most()});
       const int64_t fresh = read_fresh(part);
       for (int64_t i = 0; i < part && held_ > 0; ++i, ++done) {
@@ -116,7 +120,7 @@ class BufferedShuffleReader final : public Reader {
   }
 
   void fill() {
-    while (!ended_ && held_ < buffer_.most()) {
+    while (!ended_ && held_ < buffer_.most() && !pass_.stopped()) {
       const int64_t part = buffer_.make_room(held_);
       const int64_t got = from_->read(part, buffer_.item(held_));
       held_ += got;
@@ -138,6 +142,7 @@ class BufferedShuffleReader final : public Reader {
   std::unique_ptr<Reader> from_;
   ItemStore buffer_;
   ItemBlock fresh_;
+  DataPass pass_;
   uint64_t key_;
   uint64_t drawn_ = 0;
   int64_t held_ = 0;
@@ -157,7 +162,7 @@ class BufferedShuffleStage final : public DerivedStage {
     ItemStore buffer(layout(), std::min(buffer_, from()->size().value_or(buffer_)),
                      {"shuffle_buffered", "give it a smaller buffer", site_});
     return std::make_unique<BufferedShuffleReader>(from()->open(pass), layout(), std::move(buffer),
-                                                   fold_key(seed_, pass.round));
+                                                   pass, fold_key(seed_, pass.round));
   }
   // The order depends on the buffer as it does on the seed. The buffer counts as it was given, also
   // where it is larger than the pass: an iterator may not know the size of one that a device cache
@@ -179,7 +184,8 @@ StagePtr make_shuffle_stage(StagePtr from, uint64_t seed) {
   if (!from->indexed()) {
     throw Error({.op = "shuffle",
                  .message = "the items before it come in order only",
-                 .fix = "use shuffle_buffered(buffer, seed), or cache() before it"});
+                 .fix = "put prefetch() and repeat() behind the shuffle, or use "
+                        "shuffle_buffered(buffer, seed), or cache() before it"});
   }
   return std::make_shared<ShuffleStage>(std::move(from), seed);
 }

@@ -11,6 +11,7 @@
 
 #include "support/count_of.h"
 #include "support/error_of.h"
+#include "support/numbers.h"
 #include "support/onnx_op.h"
 #include "support/temp_folder.h"
 
@@ -114,6 +115,32 @@ TEST_CASE("the advice on a profile does not ask users to change what counts the 
   const std::string piece = advice.substr(own, advice.find("\n\n", own) - own);
   CHECK_MESSAGE(contains(piece, "note: Keel's own count"), piece);
   CHECK_MESSAGE(!contains(piece, "fix:"), piece);
+}
+
+// Each message is followed: what it says to do is then taken.
+TEST_CASE("a shuffle behind a prefetch is told to stand before it") {
+  const Dataset four = keel_test::numbers(4);
+  for (const Dataset& before : {four.prefetch(2), four.repeat(2)}) {
+    const std::string error = error_of([&] { before.shuffle(1); });
+    CHECK_MESSAGE(contains(error, "put prefetch() and repeat() behind the shuffle"), error);
+  }
+  CHECK(four.shuffle(1).prefetch(2).size() == 4);
+}
+
+TEST_CASE("a split and a batch of too few items say so in words") {
+  const auto of_split = [](int64_t items) {
+    return error_of([&] { keel_test::numbers(items).split(1); });
+  };
+  CHECK(contains(of_split(1), "split: two parts need two items or more, and there is 1; "));
+  CHECK(contains(of_split(0), "split: two parts need two items or more, and there are none; "));
+  CHECK(contains(error_of([] { keel_test::numbers(2).split(2); }), "expected 1 to 1, of 2 items"));
+  const auto of_batch = [](int64_t items, int64_t size, BatchShare share) {
+    return error_of([&] { keel_test::numbers(items).batch(size, share); });
+  };
+  CHECK(contains(of_batch(0, 1, {}), "batch: there are too few items for one batch: 0; "));
+  CHECK(contains(of_batch(1, 1, {.count = 2}),
+                 "batch: there are too few items for one batch: 1 for 2 shares; "));
+  CHECK(contains(of_batch(2, 2, {.count = 2}), "expected at most 1, a share of the number"));
 }
 
 TEST_SUITE_END();

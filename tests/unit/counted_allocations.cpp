@@ -21,6 +21,7 @@ namespace {
 
 std::atomic<bool> counting{false};
 std::atomic<int64_t> allocations{0};
+thread_local bool refuses = false;
 
 }  // namespace
 
@@ -34,9 +35,12 @@ int64_t count_allocations(const std::function<void()>& call) {
   return allocations;
 }
 
+void refuse_allocations_of_this_thread() { refuses = true; }
+
 #if KEEL_COUNTS_ALLOCATIONS
 
 static void* counted(std::size_t bytes, std::size_t alignment) {
+  if (refuses) throw std::bad_alloc();
   if (counting.load(std::memory_order_relaxed)) allocations.fetch_add(1);
   bytes = bytes == 0 ? 1 : bytes;
   const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;

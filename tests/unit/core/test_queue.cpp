@@ -265,6 +265,21 @@ TEST_CASE("device queue: the consumer waits while the ring is empty") {
   CHECK(queue.counters().consumer_wait_ns >= 10'000'000);
 }
 
+TEST_CASE(
+    "device queue: a timeout that is longer than nanoseconds can count does not end at once") {
+  keel::testing::HostBackend host;
+  // 2^64 ns are 18446744073709.6 ms, so that each of these was less than a second.
+  for (const milliseconds limit : {milliseconds(18446744073710), milliseconds::max()}) {
+    DeviceQueue queue(host.device(), number_spec(), {.getnext_timeout = limit});
+    std::thread closer([&] {
+      std::this_thread::sleep_for(milliseconds(30));
+      queue.close();
+    });
+    CHECK(take(queue).status == DequeueStatus::kClosed);
+    closer.join();
+  }
+}
+
 TEST_CASE("device queue: a timeout names the queue and its counters") {
   keel::testing::HostBackend host;
   DeviceQueue queue(host.device(), number_spec(),

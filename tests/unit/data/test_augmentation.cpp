@@ -272,13 +272,19 @@ TEST_CASE("augment: what no image allows is refused with what it expects") {
                {{.cutout = -1}, "cutout"},
                {{.mean = {0.5}}, "deviation"},
                {{.mean = {0.5, 0.5}, .deviation = {1}}, "mean"},
-               {{.mean = {0.5}, .deviation = {0}}, "above 0"}};
+               {{.mean = {0.5}, .deviation = {0}}, "above 0"},
+               // 1 / (255 * 1e-42) is 3.9e39 and 1e39 / 0.5 is 2e39, above f32's 3.4e38.
+               {{.mean = {0}, .deviation = {1e-42}}, "deviation: expected numbers that"},
+               {{.mean = {-1e39}, .deviation = {0.5}}, "mean: expected numbers that"}};
   for (const auto& c : cases) {
     CAPTURE(c.part);
     CHECK_THROWS_WITH_AS(dataset.augment(c.changes, 0), doctest::Contains(c.part), Error);
     CHECK_THROWS_WITH_AS(dataset.augment(c.changes, 0), doctest::Contains("test_augmentation.cpp"),
                          Error);
   }
+  // 1 / (255 * 1e-40) is 3.9e37: a pixel of 1 becomes that.
+  DatasetIterator steep(dataset.augment({.mean = {0}, .deviation = {1e-40}}, 0));
+  CHECK((*steep.next())[0].at(0) == doctest::Approx(1 / 255e-40));
   // A batch of images is not one image with many channels.
   const Tensor many = Tensor::of<uint8_t>({2, 6, 6}, Pixels(72, 1));
   CHECK_THROWS_WITH_AS(Dataset::from_tensors({{"image", many}}).batch(2).augment({.shift = 1}, 0),

@@ -95,7 +95,11 @@ TEST_CASE("csv: errors name line and column") {
   check_fails("a,b\n1\n", {{"x", keel::f32, {}}}, "line 2: expected 2 columns, got 1");
   check_fails("a\n\"1\n2\n", {{"x", keel::f32, {}}}, "line 2: a quote is not closed");
   check_fails("a\n\"1\"2\n", {{"x", keel::f32, {}}}, "text behind a closing quote");
-  check_fails("alpha\n1\n", {{"x", keel::f32, {"alhpa"}}}, "there is no column 'alhpa'");
+  check_fails("alpha,b\n1,2\n", {{"x", keel::f32, {"alhpa"}}},
+              "there is no column 'alhpa', the file has 'alpha', 'b'; did you mean 'alpha'?");
+  std::string many = "c0";
+  for (int i = 1; i < 20; ++i) many += ",c" + std::to_string(i);
+  check_fails(many + "\n", {{"x", keel::f32, {"zzzzzz"}}}, "'c14', 'c15' and 4 more");
   check_fails("a\n1\n", {{"x", keel::f32, {"a"}}, {"y", keel::f32, {}}}, "no column is left");
   check_fails("", {{"x", keel::f32, {}}}, "the file is empty");
   check_fails("a\n1e39\n", {{"x", keel::f32, {}}},

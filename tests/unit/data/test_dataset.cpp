@@ -14,6 +14,7 @@
 #include "keel/data/pipeline/iterator.h"
 
 #include "number_element_for_tests.h"
+#include "support/error_of.h"
 #include "support/numbers.h"
 
 TEST_SUITE_BEGIN("pipeline");
@@ -324,6 +325,16 @@ TEST_CASE("dataset: map on tensors finds its types from the first item") {
     return std::vector<std::pair<std::string, Tensor>>{};
   }),
                        doctest::Contains("there is no item"), Error);
+  // What is no exception is an Error from the first item on, too.
+  const auto throws = [](const std::vector<Tensor>& in) {
+    if (in[0].item<int64_t>() == 0) throw 7;
+    return std::vector<std::pair<std::string, Tensor>>{{"n", in[0]}};
+  };
+  const Dataset five = numbers(5);
+  const std::string line = "test_dataset.cpp:" + std::to_string(__LINE__ + 1);
+  const std::string error = keel_test::error_of([&] { five.map(throws, {.name = "mine"}); });
+  CHECK(keel_test::contains(error, "map 'mine': item 0: threw something that is no exception ("));
+  CHECK(keel_test::contains(error, line));
 }
 
 TEST_CASE("dataset: what a user function throws names stage and item and line") {

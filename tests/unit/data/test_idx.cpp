@@ -101,6 +101,18 @@ TEST_CASE("idx: any flipped byte of a gzip file is noticed or harmless") {
   CHECK(noticed >= static_cast<int>(packed.size()) - 8);
 }
 
+TEST_CASE("idx: more dimensions than a tensor has and negative limits are refused") {
+  const TempFolder temp;
+  const std::vector<uint32_t> eight(8, 1), nine(9, 1);
+  CHECK(keel::read_idx(temp.write("eight", idx_bytes(eight, "a")), 8).num_elements() == 1);
+  CHECK(message_of(temp.write("nine", idx_bytes(nine, "a")), 9)
+            .find("9 dimensions, and a tensor at most 8 (at byte 3 of the file)") !=
+        std::string::npos);
+  const std::string good = temp.write("good", idx_bytes({2}, "ab"));
+  CHECK_THROWS_WITH_AS(keel::read_idx(good, 1, -1),
+                       doctest::Contains("max_bytes: expected 0 or more, got -1"), Error);
+}
+
 TEST_CASE("idx: wrong magic numbers and ranks") {
   const TempFolder temp;
   const std::string good = idx_bytes({2}, "ab");

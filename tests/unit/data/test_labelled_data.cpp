@@ -205,6 +205,8 @@ TEST_CASE("cifar10: the budget holds for all files together") {
   CHECK(contains(refusal, "test_batch.bin"));
   CHECK(contains(refusal, "more than the 33802 bytes that they may take together"));
   CHECK(contains(error_of([&] { load_cifar10(folder.path(), 5 * kRecord); }), "data_batch_3.bin"));
+  CHECK(contains(error_of([&] { load_cifar10(folder.path(), -1); }),
+                 "max_bytes: expected 0 or more, got -1"));
 }
 
 TEST_CASE("labelled csv: bytes make images and floats make rows") {
