@@ -92,11 +92,11 @@ void print_notes(const std::vector<Score>& scores) {
     if (has_note(score)) print_detail(score);
 }
 
-keel::Json json_of(const std::string& backend, int cases, const std::vector<Score>& scores) {
+keel::Json json_of(const keel::Device& device, int cases, const std::vector<Score>& scores) {
   keel::Json json;
   json["keel_version"] = KEEL_VERSION;
-  json["backend"] = backend;
-  json["device"] = keel::device(backend).name();
+  json["backend"] = device.backend().name();
+  json["device"] = device.name();
   json["cases_of_an_op"] = cases;
   for (const Verdict verdict : kVerdicts)
     json["counts"][keel::conformance::name_of(verdict)] = count_of(scores, verdict);
@@ -140,12 +140,22 @@ keel::Json json_of(const std::string& folder, const std::string& backend,
   return json;
 }
 
-int run_onnx(const std::string& folder, const std::string& backend,
+// The files that the cases are read from, for require_distinct.
+std::vector<NamedFile> files_of_cases(const std::string& folder,
+                                      const std::vector<std::string>& except) {
+  std::vector<NamedFile> files;
+  for (std::string& path : backend_test_files(folder, except))
+    files.push_back({"--onnx", std::move(path)});
+  return files;
+}
+
+int run_onnx(const std::string& folder, const keel::Device& device,
              const std::vector<std::string>& except, const std::string& file) {
+  const std::string backend = device.backend().name();
   std::cout << "conformance of " << backend << ": the backend tests of ONNX in "
             << keel::printable(folder) << "\n\n";
   const std::vector<OnnxScore> scores =
-      run_backend_tests(folder, backend, except, [](const OnnxScore& score) {
+      run_backend_tests(folder, device, except, [](const OnnxScore& score) {
         std::cout << "  " << name_of(score.verdict) << " " << keel::printable(score.name);
         if (!score.detail.empty()) std::cout << ": " << keel::printable(score.detail, 2000);
         std::cout << "\n" << std::flush;
@@ -188,22 +198,29 @@ int run_conformance(const std::vector<std::string>& words) {
   for (const keel::OpDef* op : keel::conformance::computing_ops()) names.push_back(op->name);
   const std::vector<std::string> ops = line.choices("ops", names, {});
   const std::string file = line.text("json").value_or("");
-  require_distinct({{"--json", file}}, {});
-  require_writable("--json", file);
-  if (const auto folder = line.text("onnx")) {
-    if (line.has("ops") || line.has("cases")) {
-      throw keel::Error({.op = "--onnx",
-                         .message = "goes with neither --ops nor --cases",
-                         .kind = keel::ErrorKind::kInvalidArgument});
-    }
-    return run_onnx(*folder, backend, line.choices("except", backend_test_names(*folder), {}),
-                    file);
+  const auto folder = line.text("onnx");
+  if (folder && (line.has("ops") || line.has("cases"))) {
+    throw keel::Error({.op = "--onnx",
+                       .message = "goes with neither --ops nor --cases",
+                       .kind = keel::ErrorKind::kInvalidArgument});
   }
-  if (line.has("except")) {
+  if (!folder && line.has("except")) {
     throw keel::Error({.op = "--except",
                        .message = "goes with --onnx only",
                        .kind = keel::ErrorKind::kInvalidArgument});
   }
+  // The device is made once, before all cases: what is wrong in the environment is no failure of
+  // each of them.
+  const keel::Device device = device_to_run_on(backend);
+  if (folder) {
+    const std::vector<std::string> except = line.choices("except", backend_test_names(*folder), {});
+    require_distinct({{"--json", file}},
+                     file.empty() ? std::vector<NamedFile>{} : files_of_cases(*folder, except));
+    require_writable("--json", file);
+    return run_onnx(*folder, device, except, file);
+  }
+  require_distinct({{"--json", file}}, {});
+  require_writable("--json", file);
 
   std::cout << "conformance of " << backend << ": " << cases
             << " random cases of each op, forward and gradient\n\n";
@@ -222,7 +239,7 @@ int run_conformance(const std::vector<std::string>& words) {
   }
   std::cout << "\n";
   if (!file.empty())
-    keel::write_file_atomically(file, keel::write_json(json_of(backend, cases, scores), 2) + "\n");
+    keel::write_file_atomically(file, keel::write_json(json_of(device, cases, scores), 2) + "\n");
   return count_of(scores, Verdict::kFail) == 0 ? kExitDone : kExitNotConformant;
 }
 

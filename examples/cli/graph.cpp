@@ -6,6 +6,7 @@
 #include "cli/base/command_line.h"
 #include "cli/base/commands.h"
 #include "cli/base/errors.h"
+#include "cli/base/flag_errors.h"
 #include "cli/base/pass_flags.h"
 #include "cli/base/precision_flags.h"
 #include "cli/base/run_flags.h"
@@ -44,7 +45,7 @@ void print_placements(const keel::PlacementReport& report, bool all) {
 
 void print_compiled(keel::Graph& graph, const keel::Update& update,
                     const keel_examples::Classifier& model, const Target& target) {
-  keel::Session session(graph, keel::device(target.backend),
+  keel::Session session(graph, device_to_run_on(target.backend),
                         {.disabled_passes = target.disabled_passes,
                          .precision = target.precision,
                          .placement = target.placement});
@@ -144,6 +145,9 @@ int run_graph(const std::vector<std::string>& words) {
     const double rate = usual_rate(name, model.sgd_rate, model.adam_rate);
     update = make_optimizer(name, rate).minimize(classifier.loss);
   } else {
+    if (optimizer)
+      refuse_flag("--optimizer", "has nothing to update: " + model.name + " has nothing to train",
+                  "leave it out");
     print_warning(model.name + " has nothing to train: this is how it is evaluated");
   }
   if (line.has("compiled")) {

@@ -13,6 +13,7 @@
 
 #include "cli/base/command_line.h"
 #include "cli/base/commands.h"
+#include "cli/base/flag_errors.h"
 #include "cli/base/output_files.h"
 #include "cli/onnx/graph_inputs.h"
 #include "cli/onnx/model_file.h"
@@ -25,11 +26,16 @@ namespace {
 // The usual rates of a model that nothing is known of.
 constexpr double kSgdRate = 0.01, kAdamRate = 0.001;
 
-void keep_outputs(keel::onnx::ImportedModel& model, const std::vector<std::string>& names) {
+void keep_outputs(keel::onnx::ImportedModel& model, const std::vector<std::string>& names,
+                  const std::string& path) {
   std::vector<std::pair<std::string, keel::Value>> kept;
   keel::Values values;
   for (const std::string& name : names) {
-    kept.emplace_back(name, model.output(name));
+    const keel::Value value = in_flag("--outputs", [&] {
+      return in_flag(
+          path, [&] { return model.output(name); }, "model");
+    });
+    kept.emplace_back(name, value);
     values.push_back(kept.back().second);
   }
   model.outputs = std::move(kept);
@@ -104,7 +110,7 @@ keel::onnx::ImportedModel import_onnx(const CommandLine& line,
     std::cout << "the file's training_info is left out: its graph alone is imported, which keel "
                  "train trains by an optimizer of Keel's\n";
   }
-  if (line.has("outputs")) keep_outputs(model, output_names(line));
+  if (line.has("outputs")) keep_outputs(model, output_names(line), line.subject());
   return model;
 }
 

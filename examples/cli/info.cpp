@@ -19,6 +19,7 @@
 #include "cli/base/precision_flags.h"
 #include "cli/base/rate_table.h"
 #include "cli/base/run_flags.h"
+#include "cli/base/text_list.h"
 
 namespace keel_cli {
 namespace {
@@ -76,12 +77,6 @@ std::vector<Row> support_matrix(const std::vector<std::string>& backends) {
   return rows;
 }
 
-std::string join(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
-  return text;
-}
-
 void print_json(const std::vector<std::string>& backends, const std::vector<Row>& rows) {
   keel::Json json;
   json["keel_version"] = KEEL_VERSION;
@@ -128,17 +123,11 @@ void print_text(const std::vector<std::string>& backends, const std::vector<Row>
   for (const Row& row : rows) {
     std::cout << "  " << row.op << "\n";
     for (size_t i = 0; i < backends.size(); ++i) {
-      std::cout << "    " << fmt::format("{:<6}", backends[i]) << join(row.native[i]);
-      if (!row.decomposed[i].empty()) std::cout << " (" << join(row.decomposed[i]) << ")";
+      std::cout << "    " << fmt::format("{:<6}", backends[i]) << joined(row.native[i], " ");
+      if (!row.decomposed[i].empty()) std::cout << " (" << joined(row.decomposed[i], " ") << ")";
       std::cout << "\n";
     }
   }
-}
-
-[[noreturn]] void refuse(const std::string& flag, const std::string& message,
-                         const std::string& fix) {
-  throw keel::Error(
-      {.op = flag, .message = message, .fix = fix, .kind = keel::ErrorKind::kInvalidArgument});
 }
 
 // A dumped library is that of every mixed mode, with what --modify-mixlist changes.
@@ -146,10 +135,10 @@ void require_no_mode(const CommandLine& line) {
   for (const char* flag :
        {"precision", "precision-mode", "precision-mode-v2", "customize-dtypes"}) {
     if (line.has(flag))
-      refuse(std::string("--") + flag,
-             "does not go with --dump-ops-info, whose lists are the same "
-             "under every mode",
-             "drop it");
+      refuse_flag(std::string("--") + flag,
+                  "does not go with --dump-ops-info, whose lists are the same "
+                  "under every mode",
+                  "drop it");
   }
 }
 
@@ -159,30 +148,30 @@ void require_read(const CommandLine& line) {
     if (!line.has(task)) continue;
     for (const char* other : {"passes", "rates", "dump-ops-info", "preset", "backend"}) {
       if (std::string_view(other) != task && line.has(other))
-        refuse(std::string("--") + other, std::string("does not go with --") + task,
-               "drop one of the two");
+        refuse_flag(std::string("--") + other, std::string("does not go with --") + task,
+                    "drop one of the two");
     }
     if (std::string_view(task) == "dump-ops-info") {
       require_no_mode(line);
     } else if (has_precision_flag(line)) {
-      refuse(std::string("--") + task, "does not go with flags about precision",
-             "drop one of the two");
+      refuse_flag(std::string("--") + task, "does not go with flags about precision",
+                  "drop one of the two");
     }
     return;
   }
   if (has_precision_flag(line)) {
     const std::string backend = read_backend(line);
     if (line.has("preset") && backend != "npu")
-      refuse("--preset", "is about the NPU, and the backend is " + backend,
-             "drop it, or use --backend npu");
+      refuse_flag("--preset", "is about the NPU, and the backend is " + backend,
+                  "drop it, or use --backend npu");
     return;
   }
   if (line.has("backend"))
-    refuse("--backend", "is about precision modes, and none is named",
-           "add --precision-mode NAME, or drop it");
+    refuse_flag("--backend", "is about precision modes, and none is named",
+                "add --precision-mode NAME, or drop it");
   if (line.has("preset") && line.has("json"))
-    refuse("--json", "does not go with --preset, which is described as text",
-           "drop it, or name a --precision-mode");
+    refuse_flag("--json", "does not go with --preset, which is described as text",
+                "drop it, or name a --precision-mode");
 }
 
 // Prints the form that a precision mode gives each op.

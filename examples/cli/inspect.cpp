@@ -31,17 +31,34 @@ struct Statistics {
       } else {
         norm = std::hypot(norm, value);
         sum += value;
+        scaled_sum += value * kScale;
         min = finite == 0 ? value : std::min(min, value);
         max = finite == 0 ? value : std::max(max, value);
         ++finite;
       }
     }
   }
-  double mean() const { return finite == 0 ? kNone : sum / static_cast<double>(finite); }
+  double mean() const {
+    const auto count = static_cast<double>(finite);
+    if (finite == 0) return kNone;
+    return std::isfinite(sum) ? sum / count : scaled_sum / count / kScale;
+  }
 
   int64_t finite = 0, nan = 0, infinite = 0;
   double norm = 0, sum = 0, min = kNone, max = kNone;
+  // The sum where doubles hold no sum of elements that they hold: no tensor has 2^64 elements.
+  static constexpr double kScale = 0x1p-64;
+  double scaled_sum = 0;
 };
+
+// Returns the least or the greatest element. Doubles round those of i64 beyond 2^53, so that these
+// are looked at again.
+keel::Json extreme(const keel::Tensor& tensor, const Statistics& of, bool greatest) {
+  if (tensor.dtype() != keel::i64 || of.finite == 0) return greatest ? of.max : of.min;
+  const auto elements = tensor.data<int64_t>();
+  return greatest ? *std::max_element(elements.begin(), elements.end())
+                  : *std::min_element(elements.begin(), elements.end());
+}
 
 keel::Json to_json(const std::string& name, const keel::Tensor& tensor, const Statistics& of) {
   keel::Json entry;
@@ -53,8 +70,8 @@ keel::Json to_json(const std::string& name, const keel::Tensor& tensor, const St
   entry["elements"] = tensor.num_elements();
   entry["norm"] = of.norm;
   entry["mean"] = of.mean();
-  entry["min"] = of.min;
-  entry["max"] = of.max;
+  entry["min"] = extreme(tensor, of, /*greatest=*/false);
+  entry["max"] = extreme(tensor, of, /*greatest=*/true);
   entry["nan"] = of.nan;
   entry["inf"] = of.infinite;
   return entry;

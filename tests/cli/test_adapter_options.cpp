@@ -360,6 +360,8 @@ TEST_CASE("from-adapter: files that are no such JSON") {
   CHECK(run_tool({"config", "--from-adapter", file.files().file("none")}).exit_code == kFailed);
   CHECK(run_tool({"config"}).exit_code == kWrongArgument);
   CHECK(run_tool({"config", "--out", "x"}).exit_code == kWrongArgument);
+  CHECK(contains(run_tool({"config", "--environment", "--out", "x"}).err,
+                 "got --environment and --out"));
   CHECK(file.translate({"--environment"}).exit_code == kWrongArgument);
   CHECK(file.translate({"--out", file.path()}).exit_code == kWrongArgument);
   CHECK(read_text(file.path()) == "{}");

@@ -1,5 +1,6 @@
 // `keel bench loop` and `keel bench feed`, and the loop sizes that `keel train` finds by itself.
 #include <filesystem>
+#include <limits>
 #include <regex>
 #include <string>
 #include <utility>
@@ -186,8 +187,11 @@ TEST_CASE("bench feed: stages and occupancy and a verdict") {
   CHECK(json["stages"][2]["name"] == "map(normalise)");
   CHECK(json["stages"][3]["name"] == "copy to the device");
   CHECK(json["stages"][4]["name"] == "hand over to the device");
+  double so_far = std::numeric_limits<double>::infinity();
   for (const auto& stage : json["stages"]) {
     CHECK(stage["images_per_second"].get<double>() > 0);
+    CHECK(stage["images_per_second"].get<double>() <= so_far);  // a stage more is no faster
+    so_far = stage["images_per_second"];
     CHECK(stage["own_us"].get<double>() >= 0);
   }
   CHECK(json["queue_depth"] == 4);

@@ -2,10 +2,12 @@
 #include <cmath>
 #include <filesystem>
 #include <set>
+#include <sstream>
 #include <string>
 
 #include <doctest/doctest.h>
 
+#include "cli/data_set.h"
 #include "cli/tool.h"
 #include "support/error_of.h"
 #include "support/temp_folder.h"
@@ -180,6 +182,11 @@ TEST_CASE("bench compile: nodes and phases and growth") {
     CHECK(scratch >= bound);
     if (bound > 0)
       CHECK(row["memory_plan_ratio"].get<double>() == doctest::Approx(scratch / bound));
+    // The median of two rounds is the longer one, and no whole takes longer than its longest parts.
+    double parts = 0;
+    for (const json& pass : row["passes"])
+      parts += pass["name"] == "specialise" ? 0 : pass["us"].get<double>();
+    CHECK(parts >= row["compile_us"].get<double>() * (1 - 1e-9));
   }
   REQUIRE(out["growth"].size() == 4);
   // Between two sizes the exponent is the ratio of the logarithms.
@@ -313,6 +320,106 @@ TEST_CASE("bench train: help says which models there are and that all of them ar
   const std::string line = help.substr(at, help.find('\n', at) - at);
   CHECK_MESSAGE(contains(line, " (all of them)"), line);
   CHECK_MESSAGE(contains(line, "of softmax|mlp|lenet|resnet|transformer|lstm"), line);
+}
+
+// The table had the nodes of the loop, two, where the page had those of the step.
+TEST_CASE("bench compile: the table and the page count the nodes behind the last pass of a step") {
+  const TempFolder folder;
+  const ToolResult run =
+      run_tool({"bench", "compile", "--backends", "npu,ref", "--sizes", "50", "--rounds", "1",
+                "--json", folder.file("json"), "--html", folder.file("html")});
+  REQUIRE_MESSAGE(run.exit_code == 0, run.err);
+  const std::string page = read_text(folder.file("html"));
+  const std::vector<std::string> lines = lines_of(run.out);
+  const json out = read_json(folder.file("json"));
+  REQUIRE(out["rows"].size() == 4);
+  for (size_t i = 0; i < 4; ++i) {
+    int64_t gradient = 0, fused = 0, tasks = 0;
+    for (const json& pass : out["rows"][i]["passes"]) {
+      if (pass["name"] == "specialise") gradient = pass["nodes"];
+      if (pass["name"] == "fuse") fused = pass["nodes"];
+      if (pass["name"] == "backend") tasks = pass["tasks"];
+    }
+    CHECK(fused > 20);
+    std::istringstream cells(lines.at(i + 2));
+    std::string graph, backend;
+    int64_t nodes = 0, shown_gradient = 0, shown_fused = 0, shown_tasks = 0;
+    cells >> graph >> backend >> nodes >> shown_gradient >> shown_fused >> shown_tasks;
+    CAPTURE(lines.at(i + 2));
+    CHECK(graph == out["rows"][i]["graph"]);
+    CHECK(nodes == out["rows"][i]["nodes"]);
+    CHECK(shown_gradient == gradient);
+    CHECK(shown_fused == fused);
+    CHECK(shown_tasks == tasks);
+    const std::string in_page = "<td>" + std::to_string(nodes) + "</td><td>" +
+                                std::to_string(fused) + "</td><td>" + std::to_string(tasks);
+    CHECK_MESSAGE(contains(page, in_page), in_page);
+  }
+}
+
+// They became rows that were left out, with exit code 0.
+TEST_CASE("bench suites: what is wrong in the environment ends them before anything is measured") {
+  const TempFolder folder;
+  const struct {
+    Variables variables;
+    const char* part;
+  } cases[] = {{{{"KEEL_NPU_PRESET", "nonsense"}}, "KEEL_NPU_PRESET"},
+               {{{"ASCEND_DEVICE_ID", "99"}}, "ASCEND_DEVICE_ID"},
+               {{{"CM_WORKER_SIZE", "2"}}, "CM_WORKER_SIZE"},
+               {{{"KEEL_NPU_STRICT", "perhaps"}}, "KEEL_NPU_STRICT"}};
+  const Words suites[] = {
+      {"kernels", "--kernels", "sums", "--kib", "4", "--dtypes", "f32", "--backends", "npu"},
+      {"compile", "--sizes", "10", "--backends", "npu"},
+      {"all", "--tiny", "--backends", "npu"}};
+  for (const auto& c : cases) {
+    for (const Words& suite : suites) {
+      Words words = {"bench"};
+      words.insert(words.end(), suite.begin(), suite.end());
+      words.insert(words.end(), {"--json", folder.file("out.json")});
+      CAPTURE(join(words));
+      CAPTURE(c.part);
+      const ToolResult run = run_tool(words, c.variables);
+      CHECK(run.exit_code == 2);
+      CHECK(run.out.empty());
+      CHECK_MESSAGE(contains(run.err, c.part), run.err);
+      CHECK(folder.empty());
+    }
+  }
+}
+
+// It ended behind a table, without its files: by a third of --seconds, or a batch of its own.
+TEST_CASE("bench all: short turns and small data are no errors behind the first table") {
+  const TempFolder folder;
+  const std::string file = folder.file("out.json");
+  const ToolResult run =
+      run_tool({"bench", "all", "--tiny", "--seconds", "0.001", "--backends", "npu", "--threads",
+                "1", "--data", small_data().path(), "--json", file});
+  REQUIRE_MESSAGE(run.exit_code == 0, run.err);
+  const json train = read_json(file)["suites"]["train"];
+  std::set<int64_t> batches;
+  for (const json& row : train["rows"]) batches.insert(row["batch"].get<int64_t>());
+  CHECK(batches == std::set<int64_t>{16, 100});  // the set has 200 images
+  REQUIRE(train["left_out"].size() == 1);
+  CHECK(train["left_out"][0]["batch"] == 256);
+  CHECK(contains(run.out, "left out: trainings with batches of 256"));
+  std::filesystem::remove(file);
+  const DataFolder smaller(50, 10);
+  check_bench_refused(folder, {"all", "--data", smaller.path(), "--json", file}, 1,
+                      "--data: " + smaller.path() + ": expected at least 100 training images");
+}
+
+TEST_CASE("bench suites: flags about what is not measured are refused") {
+  const TempFolder folder;
+  const std::string file = folder.file("out.json");
+  check_bench_refused(folder, {"kernels", "--kernels", "sums", "--sizes", "64", "--json", file}, 2,
+                      "--sizes: is about products");
+  check_bench_refused(folder,
+                      {"kernels", "--kernels", "products,softmax", "--kib", "64", "--json", file},
+                      2, "--kib: is about elementwise and sums");
+  check_bench_refused(folder, {"feed", "--map-threads", "3", "--json", file}, 2,
+                      "--map-threads: is about a map");
+  check_bench_refused(folder, {"feed", "--map", "none", "--map-threads", "3", "--json", file}, 2,
+                      "--map-threads: is about a map");
 }
 
 TEST_SUITE_END();

@@ -368,4 +368,32 @@ TEST_CASE("calibrate: a device has several names") {
   CHECK(contains(refused.err, "ascend910b1"));
 }
 
+TEST_CASE("calibrate: equal rows are one and their sum is that of the file") {
+  const std::string end = ",\"1024,512;1024,512\",FLOAT;FLOAT,ND;ND,\"1024,512\",FLOAT,ND\n";
+  const Table table("910-30c,a,Add,30,2" + end + "910-30c,b,Add,30,2" + end +
+                    "910-30c,c,Add,30,1000" + end);
+  const ToolResult result =
+      run_tool({"calibrate", "--measured", table.path("op_summary_0.csv"), "--json",
+                table.path("out.json"), "--html", table.path("out.html")});
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  for (const std::string& text : {result.out, read_text(table.path("out.html"))})
+    CHECK_MESSAGE(contains(text, "3 rows, 1 where equal ones are one"), text);
+  const auto json = read_json(table.path("out.json"));
+  CHECK(json.at("file_rows") == 3);
+  CHECK(json.at("table_rows") == 1);
+  CHECK(json.at("rows")[0].at("count") == 3);
+  CHECK(json.at("rows")[0].at("measured_us") == 2);
+  CHECK(json.at("sums").at("910-30c").at("rows") == 3);
+  CHECK(json.at("sums").at("910-30c").at("measured_us") == 1004);
+}
+
+// Types were listed, with Add among them, and the answer was "none but of Add".
+TEST_CASE("calibrate: the reason of a table without a mapped row is that of its rows") {
+  const Table table("910-30c,a,Add,30,2,4;4,float32;float32,ND;ND,4,float32,ND\n");
+  const ToolResult result = run_tool({"calibrate", "--measured", table.path("op_summary_0.csv")});
+  CHECK(result.exit_code == 1);
+  CHECK_MESSAGE(contains(result.err, "none but of Add (no dtype like float32)"), result.err);
+  CHECK_FALSE_MESSAGE(contains(result.err, "MatMul"), result.err);
+}
+
 TEST_SUITE_END();

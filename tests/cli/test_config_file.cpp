@@ -197,6 +197,10 @@ TEST_CASE("config: what is wrong in a flag of the file names the file") {
                        {"(--epochs, --steps are from "});
   check_config_refused(R"({"precision-mode": "origin"})", kWrongArgument,
                        {"(--precision-mode is from "});
+  // Flags of one letter have one dash.
+  const Config ranks(R"({"n": 0})");
+  const Words launch = {"launch", "--config", ranks.path(), "--", "true"};
+  CHECK(contains(run_tool(launch).err, "(-n is from " + ranks.path() + ")"));
 }
 
 TEST_CASE("config: the file is given once and is no other file of the command") {

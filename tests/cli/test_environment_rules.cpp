@@ -304,4 +304,41 @@ TEST_CASE("environment: the table has every variable that the sources read") {
     CHECK_MESSAGE(contains("\n" + table, "\n" + name + " "), name);
 }
 
+// Measurements and listings ran on the host, where a training was refused.
+TEST_CASE("environment: a device of an accelerator is refused by all that runs on the host") {
+  const Variables second = {{"ASCEND_DEVICE_ID", "1"}};
+  const Words commands[] = {
+      {"bench", "train", "--models", "softmax", "--backends", "npu,cpu", "--seconds", "0.001"},
+      {"bench", "loop", "--backend", "ref", "--seconds", "0.001", "--sizes", "10"},
+      {"bench", "feed", "--backend", "cpu", "--seconds", "0.001"},
+      {"bench", "compile", "--backends", "ref", "--sizes", "10", "--rounds", "1"},
+      {"bench", "ranks", "--backend", "cpu", "--seconds", "0.001", "--models", "softmax"},
+      {"graph", "--compiled", "--backend", "cpu"},
+      {"conformance", "--ops", "add", "--cases", "1", "--backend", "ref"}};
+  for (const Words& words : commands) {
+    CAPTURE(join(words));
+    const ToolResult result = run_tool(words, second);
+    CHECK(result.exit_code == 2);
+    CHECK_MESSAGE(contains(result.err, "ASCEND_DEVICE_ID: "), result.err);
+    CHECK_MESSAGE(contains(result.err, "expected a device number from 0 to 0, got 1"), result.err);
+  }
+  CHECK(run_tool({"graph", "--compiled", "--backend", "npu"}, second).exit_code == 0);
+}
+
+TEST_CASE("environment: what is wrong is no failure of each case of onnx") {
+  const TempFolder files;
+  files.write("model.onnx", "");
+  const ToolResult result = run_tool({"conformance", "--onnx", files.path(), "--backend", "npu"},
+                                     {{"KEEL_NPU_PRESET", "nonsense"}});
+  CHECK(result.exit_code == 2);
+  CHECK_MESSAGE(contains(result.err, "KEEL_NPU_PRESET: preset: nonsense"), result.err);
+}
+
+TEST_CASE("environment: a read budget that is none is an error beside the flag as well") {
+  const ToolResult result =
+      run_tool({"info", "--passes", "--read-budget", "3"}, {{"KEEL_READ_BUDGET_MIB", "many"}});
+  CHECK(result.exit_code == 2);
+  CHECK_MESSAGE(contains(result.err, "KEEL_READ_BUDGET_MIB: expected an integer"), result.err);
+}
+
 TEST_SUITE_END();

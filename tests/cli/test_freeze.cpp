@@ -109,6 +109,9 @@ TEST_CASE("keel freeze: the frozen file is one for run graph predict and freeze"
   const ToolResult graph = done({"graph", "--model", trained.keel()});
   CHECK(contains(graph.out, "constant()"));
   CHECK(contains(graph.err, "nothing to train"));
+  const ToolResult updated = run_tool({"graph", "--model", trained.keel(), "--optimizer", "adam"});
+  CHECK(updated.exit_code == 2);
+  CHECK_MESSAGE(contains(updated.err, "--optimizer: has nothing to update"), updated.err);
   CHECK(contains(done({"graph", "--model", trained.keel(), "--compiled", "--batch", "2"}).out,
                  "loop: device"));
   const ToolResult predicted =

@@ -64,6 +64,7 @@ TEST_CASE("launch: ranks sum together and rank 0 tells of it") {
   CHECK(result.err == "");
   const json table = read_json(files.file("ranks.json"));
   CHECK(table["ranks"] == 2);
+  CHECK(table.at("rounds") == 5);
   CHECK(table["rank_transport"] == "shared memory");
   REQUIRE(table["all_reduce"].size() == 5);
   CHECK(table["all_reduce"][1]["bytes"] == 31400);

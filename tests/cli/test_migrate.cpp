@@ -389,6 +389,7 @@ TEST_CASE("migrate refuses what was typed wrong and what it cannot write") {
 
   // The folder of the scripts is theirs.
   check({"migrate", temp.path(), "--out", temp.path()}, 2, "has files of its own: 'a.py'");
+  check({"migrate", script, "--out", temp.path()}, 2, "has files of its own: 'a.py'");
   // Files of these names that somebody else wrote stay.
   for (const char* name : {"report.json", "report.csv", "report.html"}) {
     const TempFolder other;

@@ -66,6 +66,39 @@ TEST_CASE("conformance refuses a folder without onnx tests and flags that do not
   CHECK(run_tool({"conformance", "--onnx", temp.path(), "--ops", "add"}).exit_code == 2);
 }
 
+// The scorecard took the place of a model, and the next run had one case less.
+TEST_CASE("conformance replaces no file that a case of onnx is read from") {
+  const TempFolder temp;
+  std::filesystem::create_directories(temp.file("case/test_data_set_0"));
+  const std::string outside =
+      bytes_field(13, bytes_field(1, "location") + bytes_field(2, "w.bin")) + number_field(14, 1);
+  const std::string files[] = {
+      temp.write("case/model.onnx", onnx_model({.nodes = {onnx_node("Add", {"x", "w"}, {"y"})},
+                                                .initializers = {onnx_tensor("w", 1, {2}, outside)},
+                                                .inputs = {onnx_value("x", 1, {2})},
+                                                .outputs = {onnx_value("y", 1, {2})}})),
+      temp.write("case/w.bin", std::string(8, '\0')),
+      temp.write("case/test_data_set_0/input_0.pb", onnx_floats("x", {2}, {5, 6})),
+      temp.write("case/test_data_set_0/output_0.pb", onnx_floats("y", {2}, {5, 6}))};
+  for (const std::string& file : files) {
+    CAPTURE(file);
+    const std::string before = read_text(file);
+    const ToolResult result =
+        run_tool({"conformance", "--onnx", temp.path(), "--backend", "ref", "--json", file});
+    CHECK(result.exit_code == 2);
+    CHECK(result.out.empty());
+    CHECK_MESSAGE(contains(result.err, "would overwrite the file that --onnx reads"), result.err);
+    CHECK((read_text(file) == before));
+  }
+  // A scorecard beside them is none of them, once it is there as well.
+  for (int i = 0; i < 2; ++i) {
+    const ToolResult beside = run_tool({"conformance", "--onnx", temp.path(), "--backend", "ref",
+                                        "--json", temp.file("case/scores.json")});
+    CHECK_MESSAGE(beside.exit_code == 0, beside.err);
+  }
+  CHECK(read_json(temp.file("case/scores.json")).at("counts").at("passed") == 1);
+}
+
 TEST_SUITE_END();
 
 }  // namespace keel_test

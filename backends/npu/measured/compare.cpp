@@ -33,27 +33,27 @@ void add_to(SumPart& part, const ComparedRow& compared) {
   const auto times = static_cast<double>(compared.row->count);
   part.rows += compared.row->count;
   part.modelled_us += times * compared.modelled_us();
-  part.measured_us += times * compared.row->us;
+  part.measured_us += compared.row->total_us;
   if (!compared.one_sided) return;
   part.one_sided += compared.row->count;
   part.one_sided_modelled_us += times * compared.modelled_us();
-  part.one_sided_measured_us += times * compared.row->us;
+  part.one_sided_measured_us += compared.row->total_us;
 }
 
 void add_unmapped(GroupSum& sum, const MeasuredRow& row) {
-  const double us = static_cast<double>(row.count) * row.us;
   sum.rows += row.count;
   sum.unmapped += row.count;
-  sum.unmapped_us += us;
+  sum.unmapped_us += row.total_us;
   SumPart& type = sum.unmapped_types[row.type];
   type.rows += row.count;
-  type.measured_us += us;
+  type.measured_us += row.total_us;
 }
 
 // Keeps those of a sum's rows that most time is missing of.
 void keep_longest(const std::vector<ComparedRow>& rows, GroupSum& sum) {
   const auto missing_us = [&](size_t i) {
-    return static_cast<double>(rows[i].row->count) * (rows[i].row->us - rows[i].modelled_us());
+    const MeasuredRow& row = *rows[i].row;
+    return row.total_us - static_cast<double>(row.count) * rows[i].modelled_us();
   };
   std::erase_if(sum.missing, [&](size_t i) { return missing_us(i) <= 0; });
   std::stable_sort(sum.missing.begin(), sum.missing.end(),

@@ -53,7 +53,8 @@ struct ClassSummary {
   std::vector<size_t> worst;                      // up to five, the worst first
 };
 
-// Ops that are mapped, one after the other, each as often as it is in the table.
+// Ops that are mapped, one after the other, each as often as it is in the table, and with what each
+// of them took: no median stands for equal ones.
 struct SumPart {
   int64_t rows = 0;
   double modelled_us = 0, measured_us = 0;

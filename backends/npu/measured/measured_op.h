@@ -99,6 +99,8 @@ struct MappedRow {
   std::string why_not;  // where there is none
 };
 KEEL_API MappedRow map_row(const MeasuredRow& row);
+// The reason for a row whose OP type is none of mapped_types().
+inline constexpr const char* kNoRuleForType = "no rule for the OP type";
 // OP types that are mapped, one name for each where a type has several.
 KEEL_API std::vector<std::string> mapped_types();
 

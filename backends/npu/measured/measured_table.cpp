@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -69,7 +70,7 @@ class TableReader {
       require_group(row);
       keep(std::move(row), table);
     }
-    for (size_t i = 0; i < table.rows.size(); ++i) take_median(table.rows[i], durations_[i]);
+    for (size_t i = 0; i < table.rows.size(); ++i) sum_up(table.rows[i], durations_[i]);
     if (group_ >= 0) table.group_column = bare(cells_[0][static_cast<size_t>(group_)]);
     for (const NamedNet& net : choice_.nets) {
       const auto is_its = [&](const MeasuredRow& row) { return row.group == net.name; };
@@ -286,7 +287,8 @@ class TableReader {
       ++table.rows[it->second].count;
   }
 
-  static void take_median(MeasuredRow& row, std::vector<double>& durations) {
+  static void sum_up(MeasuredRow& row, std::vector<double>& durations) {
+    row.total_us = std::accumulate(durations.begin(), durations.end(), 0.0);
     std::sort(durations.begin(), durations.end());
     const size_t n = durations.size();
     row.us = (durations[(n - 1) / 2] + durations[n / 2]) / 2;

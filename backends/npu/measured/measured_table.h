@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <string>
@@ -33,6 +34,7 @@ struct MeasuredRow {
   std::string type;    // the OP type
   std::optional<int64_t> block_dim;
   double us = 0;
+  double total_us = 0;  // of all `count` rows, as they were measured
   std::vector<MeasuredTensor> inputs, outputs;
   // The op as Keel has it, where the table says so.
   std::string op, attributes;
@@ -47,6 +49,12 @@ struct MeasuredTable {
   // The file has these, chosen or not.
   std::set<std::string> devices;
   int64_t last_line = 1;
+
+  // Returns how many rows of the file these are: equal ones are one of `rows`.
+  int64_t rows_in_file() const {
+    return std::accumulate(rows.begin(), rows.end(), int64_t{0},
+                           [](int64_t sum, const MeasuredRow& row) { return sum + row.count; });
+  }
 };
 
 // Lines of a table's file, its header being 1.
@@ -62,8 +70,8 @@ struct NamedNet {
   std::optional<TableLines> lines;
 };
 
-// The rows that a reader takes. Equal rows are one with the median of their durations, so that rows
-// have to be chosen before: a row of these lines would else have durations of others.
+// The rows that a reader takes. Equal rows are one with the median and the sum of their durations,
+// so that rows have to be chosen before: a row of these lines would else have durations of others.
 struct RowChoice {
   std::optional<std::string> device;
   TableLines lines;

@@ -435,7 +435,7 @@ MeasuredOp op_of_type(const MeasuredRow& row) {
     if (std::find(rule.types.begin(), rule.types.end(), row.type) != rule.types.end())
       return rule.op(row, rule);
   }
-  throw Error("no rule for the OP type");
+  throw Error(kNoRuleForType);
 }
 
 }  // namespace keel::npu

@@ -26,9 +26,6 @@ constexpr const char* kEnvironment = "environment";  // shows it, wrong values i
       {.op = flag, .message = message, .fix = fix, .kind = keel::ErrorKind::kInvalidArgument});
 }
 
-// Returns a flag as it is typed: "-n", "--steps".
-std::string flag_text(const std::string& name) { return (name.size() == 1 ? "-" : "--") + name; }
-
 // The regular expressions of the parser below recurse once a character. Paths, the longest values
 // there are, end at 4,096 bytes.
 void check_length(const std::string& word) {
@@ -225,10 +222,11 @@ void CommandLine::parse_flags(const std::vector<std::string>& words) {
     for (const std::string& flag : common_input_flags()) {
       for (const std::string& file : texts(flag)) remember_common_input({flag_text(flag), file});
     }
+    // A wrong environment variable is an error before anything is done, also where the flag goes
+    // before it.
+    if (!wants_help() && !has(kEnvironment)) keel::read_budget();
     if (const auto mib = integer(kReadBudget, 1, kMostCount))
       keel::set_read_budget(static_cast<uint64_t>(*mib) << 20);
-    // A wrong environment variable is an error before anything is done.
-    if (!wants_help() && !has(kEnvironment)) keel::read_budget();
     // Before any flag is read: --backend may name what they bring.
     for (const std::string& file : texts(kPlugin)) keel::load_backend_plugin(file, {});
   } catch (const keel::Error&) {

@@ -131,6 +131,8 @@ std::optional<std::string> config_among(const std::vector<std::string>& words) {
 
 }  // namespace
 
+std::string flag_text(const std::string& name) { return (name.size() == 1 ? "-" : "--") + name; }
+
 keel::Json read_config_file(const std::string& path) {
   const std::string text = keel::read_file(path, kMostConfigBytes);
   try {
@@ -168,10 +170,12 @@ GivenFlags flags_in(const keel::Json& document, const std::string& source,
 bool names_flag(const std::string& text, const std::string& flag) {
   for (size_t at = 0; (at = text.find(flag, at)) != std::string::npos; ++at) {
     const size_t end = at + flag.size();
-    const bool ends =
-        end == text.size() ||
-        (std::isalnum(static_cast<unsigned char>(text[end])) == 0 && text[end] != '-');
-    if (ends) return true;
+    const auto goes_on = [&](size_t place) {
+      return std::isalnum(static_cast<unsigned char>(text[place])) != 0 || text[place] == '-';
+    };
+    const bool begins = at == 0 || !goes_on(at - 1);
+    const bool ends = end == text.size() || !goes_on(end);
+    if (begins && ends) return true;
   }
   return false;
 }
@@ -179,13 +183,16 @@ bool names_flag(const std::string& text, const std::string& flag) {
 std::string origin_of_flags(const std::string& error, const std::vector<std::string>& words) {
   const auto path = config_among(words);
   if (!path) return "";
+  // Behind "--" stand the words of a program that is launched.
+  const auto end = std::find(words.begin(), words.end(), "--");
   std::string named;
   try {
     const keel::Json document = read_config_file(*path);
     for (const auto& [key, value] : document.items()) {
-      const std::string flag = "--" + key;
-      const bool typed = std::any_of(words.begin(), words.end(), [&](const std::string& word) {
-        return word == flag || word.starts_with(flag + "=");
+      const std::string flag = flag_text(key);
+      const std::string attached = key.size() == 1 ? flag : flag + "=";  // "-n2", "--steps=2"
+      const bool typed = std::any_of(words.begin(), end, [&](const std::string& word) {
+        return word == flag || word.starts_with(attached);
       });
       if (!typed && names_flag(error, flag)) named += (named.empty() ? "" : ", ") + flag;
     }

@@ -23,6 +23,9 @@ using GivenFlags = std::vector<std::pair<std::string, std::string>>;
 
 inline constexpr const char* kConfigFlag = "config";
 
+// Returns a flag as it is typed: "-n", "--steps".
+std::string flag_text(const std::string& name);
+
 // Reads the file. Throws keel::Error where it cannot be read, is too large or no JSON.
 keel::Json read_config_file(const std::string& path);
 

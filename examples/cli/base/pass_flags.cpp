@@ -7,16 +7,12 @@
 #include <keel/keel.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/base/text_list.h"
+
 namespace keel_cli {
 namespace {
 
 constexpr const char* kFlag = "disable-pass";
-
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
 
 keel::Json passes_as_json() {
   keel::Json json;
@@ -68,8 +64,8 @@ void print_passes(bool as_json) {
   }
   std::cout << "\nwhat follows when passes are switched off:\n";
   for (const keel::PassConflict& conflict : keel::pass_conflicts()) {
-    std::cout << fmt::format("  {}: {} is off, too: {}\n", joined(conflict.off), conflict.also_off,
-                             conflict.why);
+    std::cout << fmt::format("  {}: {} is off, too: {}\n", joined(conflict.off, ", "),
+                             conflict.also_off, conflict.why);
   }
 }
 

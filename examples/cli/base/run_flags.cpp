@@ -126,11 +126,8 @@ void declare_device_flag(CommandLine& line) {
            "which of the backend's devices (ASCEND_DEVICE_ID, else DEVICE_ID, else 0)");
 }
 
-namespace {
-
-// A job that was given a device of an accelerator does not run on the host unseen. A rank table
-// tells ranks on a backend with one device nothing about it.
-void require_numbered_device(const std::string& backend) {
+// A rank table tells ranks on a backend with one device nothing about it.
+void require_numbered_device(const std::string& backend, const std::string& fix) {
   const keel::JobEnvironment job = keel::read_job_environment();
   const auto devices = static_cast<int>(keel::backend(backend).devices().size());
   if (!job.device || *job.device < devices || (job.place.table && devices == 1)) return;
@@ -138,17 +135,20 @@ void require_numbered_device(const std::string& backend) {
                      .argument = backend,
                      .expected = fmt::format("a device number from 0 to {}", devices - 1),
                      .got = std::to_string(*job.device),
-                     .fix = "unset it, or give --device-id 0",
+                     .fix = fix,
                      .kind = keel::ErrorKind::kInvalidArgument});
 }
 
-}  // namespace
+keel::Device device_to_run_on(const std::string& backend) {
+  require_numbered_device(backend);
+  return keel::device(backend, {});
+}
 
 std::string read_device(const CommandLine& line) {
   std::string device = read_backend(line);
   const auto id = line.integer("device-id", 0, kMostCount);
   if (!id) {
-    require_numbered_device(device);
+    require_numbered_device(device, "unset it, or give --device-id 0");
     return device;
   }
   device += ":" + std::to_string(*id);

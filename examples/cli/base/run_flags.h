@@ -27,6 +27,12 @@ int read_threads(const CommandLine& line, int processes = 1);
 // "npu:3", or "npu" where the environment decides.
 void declare_device_flag(CommandLine& line);
 std::string read_device(const CommandLine& line);
+// Throws keel::Error where the environment gives this process a device that `backend` has not: a
+// job that was given a device of an accelerator does not run on the host unseen.
+void require_numbered_device(const std::string& backend, const std::string& fix = "unset it");
+// Returns the device of a command without --device-id, which the environment numbers. Throws as
+// require_numbered_device does, and for everything else that is wrong in the environment.
+keel::Device device_to_run_on(const std::string& backend);
 // --placement, full without it.
 void declare_placement_flag(CommandLine& line);
 keel::PlacementPolicy read_placement(const CommandLine& line);

@@ -31,4 +31,10 @@ std::vector<std::string> parts_of(const std::string& text, char separator) {
   return parts;
 }
 
+std::string joined(const std::vector<std::string>& parts, const std::string& separator) {
+  std::string text;
+  for (size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? "" : separator) + parts[i];
+  return text;
+}
+
 }  // namespace keel_cli

@@ -1,4 +1,5 @@
-// Lists of texts: in the metadata of a file, where each entry is one text, and in a flag's value.
+// Lists of texts: in the metadata of a file, where each entry is one text, in a flag's value, and
+// as they are shown.
 #ifndef KEEL_EXAMPLES_CLI_BASE_TEXT_LIST_H
 #define KEEL_EXAMPLES_CLI_BASE_TEXT_LIST_H
 
@@ -13,6 +14,8 @@ std::vector<std::string> read_text_list(const std::string& entry, const std::str
 
 // Returns what stands between the separators: one part more than there are of them.
 std::vector<std::string> parts_of(const std::string& text, char separator);
+// Returns the parts with the separator between them.
+std::string joined(const std::vector<std::string>& parts, const std::string& separator);
 
 }  // namespace keel_cli
 

@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <iostream>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/base/machine.h"
+#include "cli/base/text_list.h"
 #include "cli/bench/bench.h"
 
 namespace keel_cli {
@@ -11,27 +13,49 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ",") + word;
-  return text;
-}
-
 struct AllSuiteFlags {
   std::vector<std::string> backends;
   std::string threads;  // as given
   std::string precision, data;
   double seconds = 0.2;
   bool tiny = false;  // next to nothing of everything
+  std::vector<std::string> models;
+  std::vector<std::string> batches;  // beside each model's usual one
+  keel::Json left_out = keel::Json::array();
 };
+
+// Leaves out the batches that are larger than the data, and says so, before anything is measured.
+void choose_batches(AllSuiteFlags& flags) {
+  const int64_t images = load_data(flags.data).train.count();
+  for (const std::string& name : flags.models) {
+    const int64_t usual = usual_batch(keel_examples::find_model(name));
+    if (usual <= images) continue;
+    throw keel::Error(
+        {.op = "--data",
+         .argument = flags.data,
+         .expected = fmt::format("at least {} training images, the batch of {}", usual, name),
+         .got = std::to_string(images)});
+  }
+  const std::vector<int64_t> all =
+      flags.tiny ? std::vector<int64_t>{16, 256} : std::vector<int64_t>{1, 16, 512};
+  for (const int64_t batch : all) {
+    if (batch <= images) {
+      flags.batches.push_back(std::to_string(batch));
+      continue;
+    }
+    const std::string reason = fmt::format("the data have {} training images", images);
+    flags.left_out.push_back({{"batch", batch}, {"reason", reason}});
+    std::cout << fmt::format("left out: trainings with batches of {}: {}\n", batch, reason);
+  }
+}
 
 void headline(const std::string& suite) { std::cout << "\n== " << suite << "\n" << std::flush; }
 
 // The usual batches by loop size, then other batches at the largest of those: no need to measure
 // all with all.
 keel::Json measure_trainings(const AllSuiteFlags& flags) {
-  const Words common = {"--models",    flags.tiny ? "softmax" : "softmax,mlp",
-                        "--backends",  joined(flags.backends),
+  const Words common = {"--models",    joined(flags.models, ","),
+                        "--backends",  joined(flags.backends, ","),
                         "--threads",   flags.threads,
                         "--precision", flags.precision,
                         "--data",      flags.data,
@@ -43,17 +67,18 @@ keel::Json measure_trainings(const AllSuiteFlags& flags) {
   };
   keel::Json json = with({"--loop-sizes", flags.tiny ? "1,10" : "1,10,50"});
   std::cout << "\n";
-  const keel::Json more = flags.tiny ? with({"--batches", "16,64", "--loop-sizes", "10"})
-                                     : with({"--batches", "1,16,512", "--loop-sizes", "50"});
+  const keel::Json more =
+      with({"--batches", joined(flags.batches, ","), "--loop-sizes", flags.tiny ? "10" : "50"});
   for (const char* table : {"rows", "speed_ups", "processes", "modelled"}) {
     for (const keel::Json& row : more[table]) json[table].push_back(row);
   }
+  json["left_out"] = flags.left_out;
   return json;
 }
 
 Words kernels_words(const AllSuiteFlags& flags) {
-  Words words = {"--backends", joined(flags.backends), "--seconds",
-                 fmt::format("{}", flags.seconds / 3)};
+  Words words = {"--backends", joined(flags.backends, ","), "--seconds",
+                 fmt::format("{}", std::max(kLeastSeconds, flags.seconds / 3))};
   const Words more = flags.tiny ? Words{"--sizes", "64", "--kib", "64", "--dtypes", "f32"}
                                 : Words{"--sizes", "256,1024", "--dtypes", "f32,bf16"};
   words.insert(words.end(), more.begin(), more.end());
@@ -92,6 +117,8 @@ keel::Json measure_all(const CommandLine& line) {
   flags.data = read_data(line);
   flags.seconds = read_seconds(line, flags.seconds);
   flags.tiny = line.has("tiny");
+  flags.models = flags.tiny ? Words{"softmax"} : Words{"softmax", "mlp"};
+  choose_batches(flags);
 
   keel::Json json;
   json["measured"] = utc_now();
@@ -105,7 +132,7 @@ keel::Json measure_all(const CommandLine& line) {
       each_backend(flags, loop_suite(), {"--sizes", flags.tiny ? "1,10" : "1,5,20,100"});
   parts["feed"] = each_backend(flags, feed_suite(), {"--map", "normalise"});
   headline("compile");
-  Words words = {"--backends", joined(flags.backends), "--rounds", flags.tiny ? "1" : "3"};
+  Words words = {"--backends", joined(flags.backends, ","), "--rounds", flags.tiny ? "1" : "3"};
   if (flags.tiny) words.insert(words.end(), {"--sizes", "100,300"});
   parts["compile"] = measure(compile_suite(), words);
   return json;

@@ -98,6 +98,7 @@ BenchFlags read_bench_flags(const CommandLine& line) {
   flags.model = &keel_examples::find_model(line.text("model").value_or("softmax"));
   flags.data = read_data(line);
   flags.backend = read_backend(line);
+  device_to_run_on(flags.backend);  // what is wrong in the environment is told of first
   flags.batch = line.integer("batch", 1, int64_t{1} << 30).value_or(usual_batch(*flags.model));
   flags.threads = read_threads(line);
   flags.seconds = read_seconds(line, flags.seconds);
@@ -110,7 +111,12 @@ void declare_backends(CommandLine& line, const char* without) {
 }
 
 std::vector<std::string> read_backends(const CommandLine& line, std::vector<std::string> without) {
-  return line.choices("backends", keel::backend_names(), std::move(without));
+  std::vector<std::string> names =
+      line.choices("backends", keel::backend_names(), std::move(without));
+  // Devices are made before anything is measured: what is wrong in the environment is no reason to
+  // leave out a row of a table.
+  for (const std::string& name : names) device_to_run_on(name);
+  return names;
 }
 
 void declare_thread_counts(CommandLine& line, const char* whose, const char* without) {
@@ -126,7 +132,13 @@ void declare_seconds(CommandLine& line, const char* on, const char* without) {
 }
 
 double read_seconds(const CommandLine& line, double without) {
-  return line.number("seconds", 1e-3, 1e6).value_or(without);
+  return line.number("seconds", kLeastSeconds, 1e6).value_or(without);
+}
+
+std::vector<std::string> names_of_models() {
+  std::vector<std::string> names;
+  for (const auto& model : keel_examples::models()) names.push_back(model.name);
+  return names;
 }
 
 int64_t usual_batch(const keel_examples::Model& model) { return model.name == "mlp" ? 128 : 100; }

@@ -52,13 +52,17 @@ struct BenchFlags {
 void declare_bench_flags(CommandLine& line);
 BenchFlags read_bench_flags(const CommandLine& line);
 
-// Flags of suites that compare; `without` is what holds where the flag is not given.
+// Flags of suites that compare; `without` is what holds where the flag is not given. All backends
+// that are read have a device to run on: throws keel::Error where the environment says otherwise.
 void declare_backends(CommandLine& line, const char* without);
 std::vector<std::string> read_backends(const CommandLine& line, std::vector<std::string> without);
 void declare_thread_counts(CommandLine& line, const char* whose, const char* without);
 std::vector<int64_t> read_thread_counts(const CommandLine& line, std::vector<int64_t> without);
 void declare_seconds(CommandLine& line, const char* on, const char* without);
 double read_seconds(const CommandLine& line, double without);
+inline constexpr double kLeastSeconds = 1e-3;  // that --seconds takes
+// The names of all built-in models.
+std::vector<std::string> names_of_models();
 
 // Batch of the model's usual training.
 int64_t usual_batch(const keel_examples::Model& model);

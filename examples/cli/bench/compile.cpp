@@ -2,7 +2,6 @@
 #include <chrono>
 #include <cmath>
 #include <iostream>
-#include <map>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -10,6 +9,7 @@
 #include "cli/base/pass_flags.h"
 #include "cli/bench/bench.h"
 #include "cli/bench/compile_cases.h"
+#include "cli/bench/compile_counts.h"
 
 namespace keel_cli {
 namespace {
@@ -42,10 +42,15 @@ struct CompileRow {
   int64_t size = 0;
   std::vector<Compilation> rounds = {};
   int64_t built = 0;
-  std::vector<keel::PassReport> passes = {};
+  std::vector<std::vector<keel::PassReport>> passes = {};  // by round, each time the same ones
   size_t scratch_bytes = 0, scratch_lower_bound = 0;
 
   Spread spread(double Compilation::*phase) const { return spread_of(rounds, phase); }
+  double pass_us(size_t pass) const {
+    std::vector<double> us;
+    for (const auto& round : passes) us.push_back(static_cast<double>(round[pass].wall_ns) * 1e-3);
+    return spread_of(std::move(us)).median;
+  }
   // Scratch against the most bytes that are live at once; 1 where nothing is needed.
   double plan_ratio() const {
     return scratch_lower_bound == 0
@@ -73,8 +78,8 @@ void compile_once(CompileRow& row, const std::vector<std::string>& disabled_pass
   keel::Session session(graph, keel::device(row.backend), {.disabled_passes = disabled_passes});
   const keel::Loop loop = session.sink({.update = update, .fetches = {loss}});
   took.total = us_since(start);
-  row.passes = loop.compile_report().passes;
-  for (const keel::PassReport& pass : row.passes) {
+  row.passes.push_back(loop.compile_report().passes);
+  for (const keel::PassReport& pass : row.passes.back()) {
     (pass.name == "specialise" ? took.differentiate : took.compile) +=
         static_cast<double>(pass.wall_ns) * 1e-3;
   }
@@ -141,12 +146,11 @@ class CompileBench {
     entry["backend"] = row.backend;
     entry["size"] = row.size;
     entry["nodes"] = row.built;
-    std::map<std::string, int64_t> nodes;
-    for (const keel::PassReport& pass : row.passes) {
-      nodes[pass.name] = pass.nodes;
+    for (size_t i = 0; i < row.passes.back().size(); ++i) {
+      const keel::PassReport& pass = row.passes.back()[i];
       entry["passes"].push_back({{"name", pass.name},
                                  {pass.name == "backend" ? "tasks" : "nodes", pass.nodes},
-                                 {"us", static_cast<double>(pass.wall_ns) * 1e-3}});
+                                 {"us", row.pass_us(i)}});
     }
     for (const auto& [name, phase] : kPhases) {
       entry[std::string(name) + "_us"] = row.spread(phase).median;
@@ -156,18 +160,14 @@ class CompileBench {
     entry["scratch_lower_bound"] = row.scratch_lower_bound;
     entry["memory_plan_ratio"] = row.plan_ratio();
     table.push_back(entry);
+    const CompileCounts counts = counts_of_passes(entry["passes"]);
     const auto ms = [&](double Compilation::*phase) { return row.spread(phase).median * 1e-3; };
     std::cout << fmt::format(
         "{:<10} {:<8} {:>7} {:>8} {:>8} {:>8} {:>9.2f} {:>13.2f} {:>9.2f} {:>9.2f} {:>6.1f} "
         "{:>7.3f}\n",
-        row.graph->name, row.backend, row.built, nodes["specialise"], nodes_before_backend(row),
-        nodes["backend"], ms(&Compilation::build), ms(&Compilation::differentiate),
-        ms(&Compilation::compile), ms(&Compilation::total),
-        row.spread(&Compilation::total).share * 100, row.plan_ratio());
-  }
-
-  static int64_t nodes_before_backend(const CompileRow& row) {
-    return row.passes.size() < 2 ? 0 : row.passes[row.passes.size() - 2].nodes;
+        row.graph->name, row.backend, row.built, counts.gradient, counts.fused, counts.tasks,
+        ms(&Compilation::build), ms(&Compilation::differentiate), ms(&Compilation::compile),
+        ms(&Compilation::total), row.spread(&Compilation::total).share * 100, row.plan_ratio());
   }
 
   void add_growth(keel::Json& table) const {

@@ -7,6 +7,7 @@
 #include <keel/core/base/json.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/base/flag_errors.h"
 #include "cli/bench/bench.h"
 #include "cli/train/feeding_doctor.h"
 
@@ -120,8 +121,8 @@ class FeedBench {
   void add(const std::string& name, const std::string& advice, double us) {
     const double before = upto_us_;
     upto_us_ = std::max(before, us);
-    signs_.stages.push_back(
-        {name, upto_us_ - before, static_cast<double>(flags_.bench.batch) * 1e6 / us, advice});
+    signs_.stages.push_back({name, upto_us_ - before,
+                             static_cast<double>(flags_.bench.batch) * 1e6 / upto_us_, advice});
   }
 
   keel::FeedOptions feed_options() const { return {.name = "train", .depth = flags_.depth}; }
@@ -216,6 +217,8 @@ keel::Json measure_feed(const CommandLine& line) {
   FeedFlags flags;
   flags.bench = read_bench_flags(line);
   flags.normalise = line.choice("map", {"none", "normalise"}).value_or("none") == "normalise";
+  if (line.has("map-threads") && !flags.normalise)
+    refuse_flag("--map-threads", "is about a map, and --map is none", "add --map normalise");
   flags.map_threads = static_cast<int>(line.integer("map-threads", 1, 256).value_or(1));
   flags.depth = line.integer("depth", 1, int64_t{1} << 20).value_or(0);
   return FeedBench(flags).run();

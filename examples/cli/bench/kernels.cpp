@@ -10,6 +10,8 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/base/flag_errors.h"
+#include "cli/base/text_list.h"
 #include "cli/bench/bench.h"
 #include "cli/bench/kernel_cases.h"
 #include "cli/bench/machine_peaks.h"
@@ -243,6 +245,18 @@ void declare_kernels_suite(CommandLine& line) {
   declare_seconds(line, "each row and each limit", "0.2");
 }
 
+// Throws Error for a flag about sizes of kernels none of which are measured.
+void require_sized(const CommandLine& line, const KernelChoice& choice, const std::string& flag,
+                   const std::vector<std::string>& kinds) {
+  const bool any = std::any_of(kinds.begin(), kinds.end(), [&](const std::string& kind) {
+    return std::find(choice.kinds.begin(), choice.kinds.end(), kind) != choice.kinds.end();
+  });
+  if (any || !line.has(flag)) return;
+  const std::string sized = joined(kinds, " and ");
+  refuse_flag("--" + flag, "is about " + sized + ", and --kernels has none of them",
+              "drop it, or add them to --kernels");
+}
+
 keel::Json measure_kernels(const CommandLine& line) {
   KernelsSuiteFlags flags;
   flags.backends = read_backends(line, {"cpu", "npu"});
@@ -254,6 +268,8 @@ keel::Json measure_kernels(const CommandLine& line) {
     flags.choice.dtypes.push_back(keel::parse_dtype(name));
   flags.choice.kib = line.integers("kib", 1, 1 << 20, {64, 65536});
   flags.seconds = read_seconds(line, 0.2);
+  require_sized(line, flags.choice, "sizes", {"products"});
+  require_sized(line, flags.choice, "kib", {"elementwise", "sums"});
   return KernelsBench(flags).run();
 }
 

@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/bench/compile_counts.h"
 #include "cli/bench/page.h"
 #include "cli/bench/plot.h"
 
@@ -18,18 +19,14 @@ void tabulate(const Json& json, Figure& figure) {
                  "build ms",    "differentiate ms", "compile ms", "total ms",     "+- %",
                  "scratch KiB", "memory plan ratio"};
   for (const Json& row : json["rows"]) {
-    int64_t nodes = 0, tasks = 0;
-    for (const Json& pass : row["passes"]) {
-      if (pass.contains("tasks")) tasks = pass["tasks"];
-      if (pass.contains("nodes") && pass["name"] != "make_sunk_loop") nodes = pass["nodes"];
-    }
-    figure.rows.push_back({row["graph"], row["backend"],
-                           std::to_string(row["nodes"].get<int64_t>()), std::to_string(nodes),
-                           std::to_string(tasks), ms(row, "build_us"), ms(row, "differentiate_us"),
-                           ms(row, "compile_us"), ms(row, "total_us"),
-                           fmt::format("{:.1f}", row["total_spread"].get<double>() * 100),
-                           fmt::format("{:.1f}", row["scratch_bytes"].get<double>() / 1024),
-                           fmt::format("{:.3f}", row["memory_plan_ratio"].get<double>())});
+    const CompileCounts counts = counts_of_passes(row["passes"]);
+    figure.rows.push_back(
+        {row["graph"], row["backend"], std::to_string(row["nodes"].get<int64_t>()),
+         std::to_string(counts.fused), std::to_string(counts.tasks), ms(row, "build_us"),
+         ms(row, "differentiate_us"), ms(row, "compile_us"), ms(row, "total_us"),
+         fmt::format("{:.1f}", row["total_spread"].get<double>() * 100),
+         fmt::format("{:.1f}", row["scratch_bytes"].get<double>() / 1024),
+         fmt::format("{:.3f}", row["memory_plan_ratio"].get<double>())});
   }
 }
 

@@ -111,10 +111,9 @@ RanksFlags read_flags(const CommandLine& line) {
   RanksFlags flags;
   flags.trainings.seconds = read_seconds(line, 0.3);
   flags.trainings.data = read_data(line);
-  flags.trainings.backend = line.choice("backend", keel::backend_names()).value_or("npu");
-  std::vector<std::string> models;
-  for (const auto& model : keel_examples::models()) models.push_back(model.name);
-  for (const std::string& name : line.choices("models", models, {"softmax", "mlp"}))
+  flags.trainings.backend = read_backend(line);
+  require_numbered_device(flags.trainings.backend);
+  for (const std::string& name : line.choices("models", names_of_models(), {"softmax", "mlp"}))
     flags.trainings.models.push_back(&keel_examples::find_model(name));
   flags.json = line.text("json").value_or("");
   flags.html = line.text("html").value_or("");
@@ -151,6 +150,7 @@ void require_short_turns(const keel::Group& group, double seconds) {
 keel::Json measure_all(const std::shared_ptr<keel::Group>& group, const RankTrainingFlags& flags) {
   keel::Json result = {{"keel_version", KEEL_VERSION},
                        {"suite", "ranks"},
+                       {"rounds", kRounds},
                        {"ranks", group->size()},
                        {"rank_transport", group->transport()}};
   result["all_reduce"] = measure_sums(*group, flags.seconds);
@@ -167,9 +167,10 @@ keel::Json measure_all(const std::shared_ptr<keel::Group>& group, const RankTrai
 int run_bench_ranks(const std::vector<std::string>& words) {
   CommandLine line("bench ranks", kBenchRanksSummary);
   declare_seconds(line, "each row", "0.3");
-  line.add("models", "NAME,NAME", "whose steps are measured, of softmax, mlp, ... (softmax,mlp)");
+  line.add("models", "NAME,NAME,...",
+           "whose steps are measured, of " + alternatives(names_of_models()) + " (softmax,mlp)");
   declare_data_flag(line);
-  line.add("backend", "NAME", "what trains them: ref, cpu, npu (npu)");
+  declare_backend_flag(line, "what trains them");
   line.add("json", "FILE", "the tables as one JSON object, written by rank 0");
   line.add("html", "FILE", "the tables and their plots as one page without outer resources");
   line.add("endless", "", "measure sums again and again until it is stopped");

@@ -239,14 +239,8 @@ class TrainBench {
   keel::Json json_;
 };
 
-std::vector<std::string> model_names() {
-  std::vector<std::string> names;
-  for (const auto& model : keel_examples::models()) names.push_back(model.name);
-  return names;
-}
-
 void declare_train_suite(CommandLine& line) {
-  line.add("models", "NAME,NAME,...", "of " + alternatives(model_names()) + " (all of them)");
+  line.add("models", "NAME,NAME,...", "of " + alternatives(names_of_models()) + " (all of them)");
   declare_data_flag(line);
   declare_backends(line, "cpu,npu");
   line.add("precision", "NAME,NAME,...", "as of keel train (fp32)");
@@ -259,7 +253,7 @@ void declare_train_suite(CommandLine& line) {
 }
 
 keel::Json measure_train(const CommandLine& line) {
-  const std::vector<std::string> models = model_names();
+  const std::vector<std::string> models = names_of_models();
   TrainSuiteFlags flags;
   for (const std::string& name : line.choices("models", models, models))
     flags.models.push_back(&keel_examples::find_model(name));

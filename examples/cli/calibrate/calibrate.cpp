@@ -17,6 +17,7 @@
 #include "cli/base/commands.h"
 #include "cli/base/flag_errors.h"
 #include "cli/base/output_files.h"
+#include "cli/base/text_list.h"
 #include "cli/calibrate/report.h"
 
 namespace keel_cli {
@@ -164,19 +165,20 @@ void require_one_task(const CommandLine& line) {
 // Throws Error for a table of which no row was compared.
 void require_mapped(const std::string& path, const keel::npu::Comparison& comparison) {
   if (!comparison.rows.empty()) return;
-  const auto listed = [](const auto& names, const auto& name_of) {
-    std::string text;
-    for (const auto& name : names) text += (text.empty() ? "" : ", ") + std::string(name_of(name));
-    return text;
-  };
-  const std::string types =
-      listed(comparison.unmapped, [](const auto& entry) { return entry.first; });
-  throw keel::Error(
-      {.op = "calibrate",
-       .argument = path,
-       .expected = "rows with a duration, and of OP types that are mapped: " +
-                   listed(keel::npu::mapped_types(), [](const auto& name) { return name; }),
-       .got = types.empty() ? "none with a duration" : "none but of " + types});
+  std::string expected = "rows with a duration, and of OP types that are mapped", found;
+  bool lacks_rule = false;
+  for (const auto& [type, reason] : comparison.why_not) {
+    found += (found.empty() ? "" : ", ") + type;
+    if (reason == keel::npu::kNoRuleForType)
+      lacks_rule = true;
+    else
+      found += " (" + reason + ")";
+  }
+  if (lacks_rule) expected += ": " + joined(keel::npu::mapped_types(), ", ");
+  throw keel::Error({.op = "calibrate",
+                     .argument = path,
+                     .expected = expected,
+                     .got = found.empty() ? "none with a duration" : "none but of " + found});
 }
 
 int compare_measured(const CommandLine& line) {

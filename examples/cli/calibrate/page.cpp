@@ -77,7 +77,7 @@ std::string worst_of(const Comparison& comparison) {
 std::string comparison_page(const std::string& path, const keel::npu::MeasuredTable& table,
                             const Comparison& comparison) {
   std::string body = html_facts({{"table", keel::printable(path)},
-                                 {"rows", std::to_string(table.rows.size())},
+                                 {"holds", rows_text(table)},
                                  {"mapped", std::to_string(comparison.rows.size())}});
   body += html_element("h2", "Modelled against measured") + plot_of(comparison);
   body += html_element("h2", "By class") + summary_of(comparison.classes);

@@ -98,6 +98,7 @@ Json json_of(const ComparedRow& row) {
                {"device", row.row->device},
                {"class", keel::npu::name_of(row.kind)},
                {"preset", row.preset},
+               {"count", row.row->count},
                {"measured_us", row.row->us},
                {"modelled_us", row.modelled_us()},
                {"cold_us", static_cast<double>(row.cold.total_ns) * 1e-3},
@@ -140,6 +141,12 @@ void require_device(const std::string& device, const std::string& path,
                      .kind = keel::ErrorKind::kInvalidArgument});
 }
 
+std::string rows_text(const MeasuredTable& table) {
+  const int64_t all = table.rows_in_file();
+  if (all == static_cast<int64_t>(table.rows.size())) return fmt::format("{} rows", all);
+  return fmt::format("{} rows, {} where equal ones are one", all, table.rows.size());
+}
+
 std::string title_of(const MeasuredRow& row) {
   std::string shapes, dtypes;
   const auto& inputs = row.op_inputs.empty() ? row.inputs : row.op_inputs;
@@ -159,11 +166,11 @@ std::string comparison_text(const MeasuredTable& table, const Comparison& compar
   std::string names;
   for (const std::string& name : presets) names += (names.empty() ? "" : ", ") + name;
   std::string text = fmt::format(
-      "{} rows, {} of them mapped to one launch each; presets: {}\n"
+      "{}, {} of them mapped to one launch each; presets: {}\n"
       "modelled / measured, by class; met: within {} to {}, and no more than {} where a kernel "
       "over {:.0f} us reaches less than {:.0f} % of either roof (one-sided, not in the "
       "quartiles)\n\n",
-      table.rows.size(), comparison.rows.size(), keel::printable(names), keel::npu::kLeastRatio,
+      rows_text(table), comparison.rows.size(), keel::printable(names), keel::npu::kLeastRatio,
       keel::npu::kMostRatio, keel::npu::kMostRatio, keel::npu::kBadKernelUs,
       100 * keel::npu::kBadKernelShare);
   text += table_of(comparison.classes);
@@ -209,7 +216,8 @@ std::string comparison_json(const MeasuredTable& table, const Comparison& compar
   for (const auto& [device, classes] : comparison.by_device) devices[device] = json_of(classes);
   for (const auto& [type, count] : comparison.unmapped)
     unmapped[type] = {{"rows", count}, {"reason", comparison.why_not.at(type)}};
-  const Json json = {{"table_rows", table.rows.size()},
+  const Json json = {{"file_rows", table.rows_in_file()},
+                     {"table_rows", table.rows.size()},
                      {"mapped", comparison.rows.size()},
                      {"without_duration", table.without_duration},
                      {"classes", json_of(comparison.classes)},

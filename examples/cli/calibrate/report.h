@@ -41,6 +41,8 @@ std::string fit_text(const std::string& start, const keel::npu::Fit& fit);
 std::string cross_validation_text(const std::vector<keel::npu::CrossValidation>& list);
 std::string cross_validation_json(const std::vector<keel::npu::CrossValidation>& list);
 
+// "20 rows", or where some are equal "20 rows, 15 where equal ones are one".
+std::string rows_text(const keel::npu::MeasuredTable& table);
 // "MatMul 128,256;256,512 f16;f16".
 std::string title_of(const keel::npu::MeasuredRow& row);
 

@@ -147,9 +147,12 @@ std::string sums_text(const keel::npu::MeasuredTable& table, const Comparison& c
   for (const auto& [name, sum] : comparison.sums) {
     for (const size_t i : sum.missing) {
       const ComparedRow& row = comparison.rows[i];
-      text += fmt::format("  missing in {}: {:.1f} of {:.1f} us, row {}: {}; {}\n",
-                          name.empty() ? "all" : keel::printable(name), row.modelled_us(),
-                          row.row->us, row.row->line, title_of(*row.row), reason_of(row));
+      const int64_t count = row.row->count;
+      const std::string which = count == 1 ? "row" : fmt::format("{} rows equal to row", count);
+      text += fmt::format("  missing in {}: {:.1f} of {:.1f} us, {} {}: {}; {}\n",
+                          name.empty() ? "all" : keel::printable(name),
+                          static_cast<double>(count) * row.modelled_us(), row.row->total_us, which,
+                          row.row->line, title_of(*row.row), reason_of(row));
     }
   }
   return text +

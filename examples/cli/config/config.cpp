@@ -119,9 +119,10 @@ int run_config(const std::vector<std::string>& words) {
   if (file.has_value() == line.has("environment") || (!out.empty() && !file)) {
     throw keel::Error({.op = "keel config",
                        .expected = "--from-adapter FILE.json [--out FILE.json], or --environment",
-                       .got = file          ? "both"
-                              : out.empty() ? "neither"
-                                            : "--out alone",
+                       .got = file                      ? "both"
+                              : line.has("environment") ? "--environment and --out"
+                              : out.empty()             ? "neither"
+                                                        : "--out alone",
                        .kind = keel::ErrorKind::kInvalidArgument});
   }
   if (!file) return show_environment();

@@ -61,11 +61,14 @@ bool is_below(const fs::path& path, const fs::path& folder) {
          folder.end();
 }
 
+// A file that is given by name has its folder among what is scanned: the program's other modules
+// lie beside it.
 bool is_scanned(const std::string& folder, const std::vector<std::string>& scanned) {
   std::error_code unknown;
   const fs::path place = fs::weakly_canonical(fs::absolute(folder, unknown), unknown);
   return std::any_of(scanned.begin(), scanned.end(), [&](const std::string& path) {
-    return fs::is_directory(path, unknown) && is_below(place, fs::canonical(path, unknown));
+    const fs::path given = fs::weakly_canonical(fs::absolute(path, unknown), unknown);
+    return fs::is_directory(given, unknown) ? is_below(place, given) : place == given.parent_path();
   });
 }
 

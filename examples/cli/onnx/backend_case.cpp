@@ -15,12 +15,15 @@ namespace onnx = keel::onnx;
 constexpr double kRelative = 1e-3;
 constexpr double kAbsolute = 1e-7;
 
+constexpr const char* kModelFile = "model.onnx";
+constexpr const char* kTensorEnding = ".pb";
+
 // The tensors of input_0.pb, input_1.pb ... by the names of the model's values.
 OnnxTensors tensors_of(const fs::path& set, const std::string& kind,
                        const std::vector<onnx::ValueInfo>& values) {
   OnnxTensors tensors;
   for (size_t i = 0; i < values.size(); ++i) {
-    const fs::path file = set / fmt::format("{}_{}.pb", kind, i);
+    const fs::path file = set / fmt::format("{}_{}{}", kind, i, kTensorEnding);
     if (!fs::exists(file)) continue;
     tensors.insert_or_assign(values[i].name,
                              onnx::read_tensor_file(file.string(), onnx::dtype_of(values[i].type)));
@@ -71,7 +74,7 @@ std::vector<fs::path> backend_cases_below(const fs::path& folder) {
   std::error_code error;
   for (fs::recursive_directory_iterator at(folder, error), end; at != end; at.increment(error)) {
     if (error) break;
-    if (at->path().filename() == "model.onnx") cases.push_back(at->path().parent_path());
+    if (at->path().filename() == kModelFile) cases.push_back(at->path().parent_path());
   }
   if (error) {
     throw keel::Error({.op = "--onnx", .argument = folder.string(), .message = error.message()});
@@ -95,6 +98,27 @@ std::vector<fs::path> data_sets_of(const fs::path& folder) {
   }
   std::sort(sets.begin(), sets.end());
   return sets;
+}
+
+std::vector<std::string> files_of_case(const fs::path& folder) {
+  const std::string model = (folder / kModelFile).string();
+  std::vector<std::string> files = {model};
+  try {
+    for (std::string& file : onnx::external_files(onnx::read_model(model)))
+      files.push_back(std::move(file));
+  } catch (const keel::Error&) {
+    // Running the case tells what is wrong with its model, which names no other file.
+  }
+  try {
+    for (const fs::path& set : data_sets_of(folder)) {
+      for (const auto& entry : fs::directory_iterator(set)) {
+        if (entry.path().extension() == kTensorEnding) files.push_back(entry.path().string());
+      }
+    }
+  } catch (const fs::filesystem_error&) {
+    // Running the case tells which folder cannot be read.
+  }
+  return files;
 }
 
 void require_importable(const onnx::ModelProto& model) {

@@ -33,6 +33,9 @@ struct BackendCase {
 std::vector<std::filesystem::path> backend_cases_below(const std::filesystem::path& folder);
 // Returns the folders with data beside a model, likewise.
 std::vector<std::filesystem::path> data_sets_of(const std::filesystem::path& folder);
+// Returns the files that a case is read from: its model, those beside it that hold tensors of the
+// model, and its data.
+std::vector<std::string> files_of_case(const std::filesystem::path& folder);
 // Throws keel::Error for damaged data, or data of dtypes that Keel has not.
 BackendCase read_backend_case(keel::onnx::ModelProto model, const std::filesystem::path& set);
 

@@ -31,10 +31,10 @@ void require_device_can(const keel::Session& session, const keel::Values& fetche
 }
 
 // Returns what is wrong; empty where nothing is.
-std::string run_set(const BackendCase& one, const std::string& backend, OnnxScore& score) {
+std::string run_set(const BackendCase& one, const keel::Device& device, OnnxScore& score) {
   const onnx::ImportedModel imported = import_case(one, score.bound);
   score.computed_at_import = !computes_something(*imported.graph);
-  keel::Session session(*imported.graph, keel::device(backend));
+  keel::Session session(*imported.graph, device);
   keel::Feeds feeds;
   for (const auto& entry : imported.inputs) {
     const auto tensor = one.inputs.find(entry.first);
@@ -55,7 +55,13 @@ std::string run_set(const BackendCase& one, const std::string& backend, OnnxScor
   return "";
 }
 
-OnnxScore run_case(const fs::path& folder, const fs::path& base, const std::string& backend) {
+std::vector<fs::path> cases_but(const std::string& folder, const std::vector<std::string>& except) {
+  std::vector<fs::path> cases = backend_cases_below(folder);
+  for (const std::string& name : except) std::erase(cases, fs::path(folder) / name);
+  return cases;
+}
+
+OnnxScore run_case(const fs::path& folder, const fs::path& base, const keel::Device& device) {
   OnnxScore score{.name = fs::relative(folder, base).string()};
   try {
     const onnx::ModelProto model = onnx::read_model((folder / "model.onnx").string());
@@ -64,7 +70,7 @@ OnnxScore run_case(const fs::path& folder, const fs::path& base, const std::stri
     // The inputs may be of types that Keel has not, and cannot be read then.
     require_importable(model);
     for (const fs::path& set : sets) {
-      score.detail = run_set(read_backend_case(model, set), backend, score);
+      score.detail = run_set(read_backend_case(model, set), device, score);
       if (score.detail.empty()) continue;
       score.verdict = OnnxVerdict::kFailed;
       break;
@@ -100,16 +106,21 @@ std::vector<std::string> backend_test_names(const std::string& folder) {
   return names;
 }
 
-std::vector<OnnxScore> run_backend_tests(const std::string& folder, const std::string& backend,
+std::vector<std::string> backend_test_files(const std::string& folder,
+                                            const std::vector<std::string>& except) {
+  std::vector<std::string> files;
+  for (const fs::path& path : cases_but(folder, except)) {
+    for (std::string& file : files_of_case(path)) files.push_back(std::move(file));
+  }
+  return files;
+}
+
+std::vector<OnnxScore> run_backend_tests(const std::string& folder, const keel::Device& device,
                                          const std::vector<std::string>& except,
                                          const std::function<void(const OnnxScore&)>& listen) {
   std::vector<OnnxScore> scores;
-  std::vector<fs::path> cases = backend_cases_below(folder);
-  for (const std::string& name : except) {
-    std::erase(cases, fs::path(folder) / name);
-  }
-  for (const fs::path& path : cases) {
-    scores.push_back(run_case(path, folder, backend));
+  for (const fs::path& path : cases_but(folder, except)) {
+    scores.push_back(run_case(path, folder, device));
     listen(scores.back());
   }
   return scores;

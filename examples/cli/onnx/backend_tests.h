@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <keel/keel.h>
+
 namespace keel_cli {
 
 enum class OnnxVerdict {
@@ -28,8 +30,12 @@ struct OnnxScore {
 // The cases below `folder`, in the order of their names. Throws keel::Error where there is none.
 std::vector<std::string> backend_test_names(const std::string& folder);
 
+// Returns the files that all of them but those called `except` are read from.
+std::vector<std::string> backend_test_files(const std::string& folder,
+                                            const std::vector<std::string>& except);
+
 // Runs all of them but those called `except`.
-std::vector<OnnxScore> run_backend_tests(const std::string& folder, const std::string& backend,
+std::vector<OnnxScore> run_backend_tests(const std::string& folder, const keel::Device& device,
                                          const std::vector<std::string>& except,
                                          const std::function<void(const OnnxScore&)>& listen);
 

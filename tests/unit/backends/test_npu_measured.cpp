@@ -326,6 +326,29 @@ TEST_CASE("npu measured: ops of a net or step are added up with what is not mapp
   CHECK(comparison.sums.at("resnet").measured_us == doctest::Approx(5));
 }
 
+// It was their median, times their number.
+TEST_CASE("npu measured: the sum of equal rows is that of what each of them took") {
+  std::string rows;
+  for (const char* us : {"2", "2", "1000"})
+    rows += std::string("Add,,") + us + ",4096;4096,f32;f32,ND;ND,4096,f32\n" + "Nothing,,9" + us +
+            ",64,f32,ND,64,f32\n";
+  const MeasuredTable table = parse_measured(kMeasuredHeader + rows, "t.csv");
+  REQUIRE(table.rows.size() == 2);
+  CHECK(table.rows_in_file() == 6);
+  CHECK(table.rows[0].us == 2);  // the median
+  CHECK(table.rows[0].count == 3);
+  const Comparison comparison = compare(table, always(load_preset("ascend910-30c")));
+  const GroupSum& sum = comparison.sums.at("");
+  CHECK(sum.rows == 6);
+  CHECK(sum.measured_us == doctest::Approx(2 + 2 + 1000));
+  CHECK(sum.classes.at("element-wise").measured_us == doctest::Approx(2 + 2 + 1000));
+  CHECK(sum.unmapped_us == doctest::Approx(92 + 92 + 91000));
+  CHECK(sum.unmapped_types.at("Nothing").measured_us == doctest::Approx(92 + 92 + 91000));
+  // A median of 2 us is less than what is modelled, and yet most of the time is missing here.
+  CHECK(comparison.rows[0].modelled_us() > 2);
+  CHECK(sum.missing == std::vector<size_t>{0});
+}
+
 TEST_CASE("npu measured: lines of a table that has no column for nets can be named as nets") {
   const std::string rows =
       "Add,,3,64;64,f32;f32,ND;ND,64,f32\nAdd,,5,64;64,f32;f32,ND;ND,64,f32\n"
