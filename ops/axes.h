@@ -35,15 +35,17 @@ inline bool is_undetermined(const Shape& shape) {
   return unknown && empty;
 }
 
-// Throws Error unless `axis` is one of 0 to rank - 1.
+// Throws Error unless `axis` is one of 0 to rank - 1. Its text is right for attributes, which may
+// have been read from a file, as well as for the arguments of builders.
 inline size_t require_axis(const InferContext& c, const std::string& argument, int64_t axis,
                            size_t rank) {
   const auto n = static_cast<int64_t>(rank);
   if (axis < 0 || axis >= n) {
-    c.fail(argument,
-           rank == 0 ? "a value with at least one axis"
-                     : "an axis from " + std::to_string(-n) + " to " + std::to_string(n - 1),
-           std::to_string(axis));
+    if (rank == 0) c.fail(argument, "a value with at least one axis", std::to_string(axis));
+    c.fail(argument, "an axis from 0 to " + std::to_string(n - 1) + ", counted from the front",
+           std::to_string(axis),
+           "functions that build ops also take " + std::to_string(-n) +
+               " to -1, counted from the back");
   }
   return static_cast<size_t>(axis);
 }

@@ -2,12 +2,17 @@
 // graph/passes expand, make or lower them; here is what they mean for types. None has a reference:
 // the ops in their bodies have.
 
+#include <optional>
+#include <utility>
+#include <vector>
+
 #include "keel/graph/autodiff/control_gradient.h"
 #include "keel/graph/control/control_flow.h"
 #include "keel/graph/control/step_boundary.h"
 #include "keel/graph/ir/fused_body.h"
 #include "keel/graph/ir/op_table.h"
 #include "keel/graph/ir/sample.h"
+#include "keel/graph/ir/views.h"
 
 namespace keel {
 namespace {
@@ -232,25 +237,93 @@ void require_flow(const InferContext& c, const Graph& graph, const FusedBody& pa
   }
 }
 
-// Kernels go over the elements of an element-wise part once, so all of it has as many. `leads_to`:
-// what the part computes.
-void require_elements(const InferContext& c, const FusedBody& parts, Value leads_to,
-                      FusedBody::Part part) {
-  const int64_t elements = leads_to.shape().num_elements();
-  std::vector<Value> open{leads_to};
-  std::vector<bool> seen(parts.part.size(), false);
+// Says whether a value is read element by element in the order in which it lies, whatever shape of
+// so many elements kernels go over.
+bool is_read_in_order(const Value& v, int64_t elements) {
+  const int64_t own = v.shape().num_elements();
+  return own == elements || own == 1;
+}
+
+// Kernels go over the elements of an element-wise part once, by one shape, `iterated`: what has
+// fewer elements is broadcast to that. Views change nothing there, so all of the part has as many
+// elements, and only what has the shape itself may read a part of them. What a gather takes rows of
+// has a shape of its own. `leads_to`: what the part computes.
+void require_elements(const InferContext& c, const FusedBody& parts, const Value& leads_to,
+                      FusedBody::Part part, const Shape& of_part) {
+  struct Walked {
+    Value value;
+    Shape iterated;
+  };
+  std::vector<Walked> open{{leads_to, of_part}};
+  std::vector<std::optional<Shape>> seen(parts.part.size());
   while (!open.empty()) {
-    const Node& node = open.back().node();
+    const auto [value, iterated] = std::move(open.back());
     open.pop_back();
-    if (parts.part[node.id()] != part || seen[node.id()]) continue;
-    seen[node.id()] = true;
-    // A broadcast repeats what it reads, and a gather takes a part of it.
-    if (node.has(kBroadcast | kGather)) continue;
-    if (node.has(kElementwise | kView) && node.type().shape.num_elements() != elements) {
-      c.fail("body", "element-wise ops of " + std::to_string(elements) + " elements",
-             "'" + node.op_name() + "' of " + to_string(node.type()));
+    const Node& node = value.node();
+    const int64_t elements = iterated.num_elements();
+    if (parts.part[node.id()] != part) continue;
+    const auto refuse = [&](const std::string& expected) {
+      c.fail("body", expected, "'" + node.op_name() + "' of " + to_string(node.type()));
+    };
+    std::optional<Shape>& before = seen[node.id()];
+    if (before && *before != iterated)
+      refuse("one shape that a value is gone over by, " + to_string(*before));
+    if (before) continue;
+    before = iterated;
+    if (is_gather(node)) {
+      open.push_back({node.input(0), node.input(0).shape()});
+      continue;
     }
-    open.insert(open.end(), node.inputs().begin(), node.inputs().end());
+    if (!node.has(kElementwise | kView)) continue;
+    // A broadcast has any shape where what reads it has that of the part.
+    const bool has_all = node.type().shape.num_elements() == elements;
+    if (!has_all && node.has(kBroadcast)) continue;
+    if (!has_all) refuse("element-wise ops of " + std::to_string(elements) + " elements");
+    for (const Value& v : node.inputs()) {
+      if (node.type().shape == iterated || is_read_in_order(v, elements)) continue;
+      if (node.has(kView) && v != node.input(0)) continue;  // its elements are not read
+      refuse("ops that broadcast " + to_string(v.type()) + " to the shape " + to_string(iterated) +
+             " which the part goes over");
+    }
+    if (node.has(kBroadcast)) continue;
+    for (const Value& v : node.inputs()) open.push_back({v, iterated});
+  }
+}
+
+// Requires what a part computes to have as many elements as the part goes over, and the shape
+// itself behind a product.
+void require_result(const InferContext& c, const FusedBody& parts, const Value& v,
+                    const Shape& iterated) {
+  const bool product = parts.anchor != nullptr && parts.anchor->has(kProduct);
+  if (v.shape().num_elements() != iterated.num_elements()) {
+    c.fail("body", "outputs of " + std::to_string(iterated.num_elements()) + " elements",
+           to_string(v.type()));
+  }
+  if (product && v.shape() != iterated) {
+    c.fail("body", "results of the product's shape, " + to_string(iterated), to_string(v.type()));
+  }
+  require_elements(c, parts, v, FusedBody::Part::kEpilogue, iterated);
+}
+
+// Returns the shape that what follows an anchor, or all of a body without one, goes over.
+const Shape& shape_behind(const Graph& graph, const FusedBody& parts) {
+  const Shape& first = iteration_shape(graph);
+  if (parts.anchor == nullptr) return first;
+  const Shape& own = parts.anchor->type().shape;
+  const bool is_own = parts.anchor->has(kProduct) || own.num_elements() != first.num_elements();
+  return is_own ? own : first;
+}
+
+// A product leaves rows, which row-wise ops take by their numbers.
+void require_rows(const InferContext& c, const FusedBody& parts, const Shape& iterated) {
+  for (const Node* op : parts.row_wise) {
+    if (op->input(0).shape() != iterated) {
+      c.fail("body", "row-wise ops on rows of the product's shape, " + to_string(iterated),
+             "'" + op->op_name() + "' of " + to_string(op->input(0).type()));
+    }
+    for (const Value& v : op->inputs()) {
+      if (parts.part_of(v) == FusedBody::Part::kEpilogue) require_result(c, parts, v, iterated);
+    }
   }
 }
 
@@ -262,26 +335,22 @@ void require_one_iteration(const InferContext& c, const Graph& graph, const Fuse
              "make it an input of the node");
     }
   }
-  if (parts.anchor != nullptr) {
-    for (const Value& operand : parts.anchor->inputs())
-      require_elements(c, parts, operand, Part::kPrologue);
-  }
-  for (const Node* sibling : parts.siblings)
-    require_elements(c, parts, sibling->input(0), Part::kPrologue);
-  const int64_t elements = parts.anchor != nullptr ? parts.anchor->type().shape.num_elements()
-                                                   : iteration_shape(graph).num_elements();
-  const auto require_result = [&](const Value& v) {
-    if (v.shape().num_elements() != elements) {
-      c.fail("body", "outputs of " + std::to_string(elements) + " elements", to_string(v.type()));
-    }
-    require_elements(c, parts, v, Part::kEpilogue);
+  const auto require_operand = [&](const Value& operand) {
+    require_elements(c, parts, operand, Part::kPrologue, root_of(operand).shape());
   };
+  if (parts.anchor != nullptr) {
+    for (const Value& operand : parts.anchor->inputs()) require_operand(operand);
+  }
+  for (const Node* sibling : parts.siblings) require_operand(sibling->input(0));
+  const Shape& iterated = shape_behind(graph, parts);
+  require_rows(c, parts, iterated);
   for (const Value& v : graph.outputs()) {
-    if (parts.part_of(v) != Part::kEpilogue) continue;
+    const Part part = parts.part_of(v);
+    if (part != Part::kEpilogue && part != Part::kSource) continue;
     if (parts.anchor != nullptr || !joins_rows(v.node())) {
-      require_result(v);
+      require_result(c, parts, v, iterated);
     } else {
-      for (const Value& part : v.node().inputs()) require_result(part);
+      for (const Value& joined : v.node().inputs()) require_result(c, parts, joined, iterated);
     }
   }
 }

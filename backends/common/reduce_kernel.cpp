@@ -110,8 +110,9 @@ class Source {
   uint32_t status_ = 0;
 };
 
-// The first phase reduces the chunks of the numeric plan, the second merges them. Reductions that
-// are siblings have the same plan: each chunk is reduced for all of them before the next.
+// The first phase reduces the chunks of the numeric plan, wide ones in groups of columns, which
+// have nothing to do with each other; the second merges them. Reductions that are siblings have the
+// same plan: each chunk is reduced for all of them before the next.
 class ReduceKernel final : public Kernel {
  public:
   ReduceKernel(const AnchoredNode& fused, const ReduceUnit& unit, int most_blocks)
@@ -133,6 +134,7 @@ class ReduceKernel final : public Kernel {
     outer_count_ = plan_.outer_count();
     chunks_ = plan_.chunks();
     all_units_ = plan_.all_units();
+    groups_ = std::max<int64_t>(1, width_ / kPiece);
     plan_blocks(most_blocks);
     plan_beside(fused, unit);
     plan_merge(most_blocks);
@@ -177,7 +179,7 @@ class ReduceKernel final : public Kernel {
     const int64_t elements = outer_count_ * std::max<int64_t>(1, all_units_) * per_unit;
     const int64_t worth = std::max<int64_t>(1, elements / (kReduceChunk / 2));
     blocks_ = static_cast<int>(
-        std::min({outer_count_ * chunks_, worth, static_cast<int64_t>(most_blocks)}));
+        std::min({outer_count_ * chunks_ * groups_, worth, static_cast<int64_t>(most_blocks)}));
     blocks_ = std::max(1, blocks_);
   }
 
@@ -214,11 +216,14 @@ class ReduceKernel final : public Kernel {
 
   // ---- the first phase: each chunk into accumulators of its own
 
-  int64_t first_task(int block) const { return outer_count_ * chunks_ * block / blocks_; }
+  // A task is a group of columns of a chunk.
+  int64_t first_task(int block) const { return outer_count_ * chunks_ * groups_ * block / blocks_; }
+  int64_t first_column(int64_t group) const { return group == groups_ ? width_ : group * kPiece; }
+
   uint32_t compute_and_reduce(void* const* args, int block) const {
     alignas(Buffer::kAlignment) char scratch[kScratchBytes];
     int64_t end = 0;
-    if (plan_.ascends() && elements_ != 0) {
+    if (plan_.ascends() && elements_ != 0) {  // and has one group
       const int64_t task = first_task(block + 1);
       end = block + 1 == blocks_ ? elements_
                                  : plan_.offset_of_row(task / chunks_) +
@@ -229,16 +234,19 @@ class ReduceKernel final : public Kernel {
   }
 
   uint32_t reduce(Source&& source, void* const* args, int block) const {
-    const size_t bytes = static_cast<size_t>(width_) * size_of(accumulator_);
     const int64_t begin = first_task(block), end = first_task(block + 1);
-    char* accumulators =
-        static_cast<char*>(args[workspace_at_]) + static_cast<size_t>(begin) * bytes;
+    auto* accumulators = static_cast<char*>(args[workspace_at_]);
     if (plan_.last_reduced() && all_units_ == 1) {
+      accumulators += static_cast<size_t>(begin) * size_of(accumulator_);
       reduce_whole_runs(source, begin, end, accumulators);
       return source.status();
     }
-    for (int64_t task = begin; task < end; ++task, accumulators += bytes) {
-      reduce_chunk(source, task / chunks_, task % chunks_, accumulators);
+    for (int64_t task = begin; task < end;) {
+      const int64_t chunk = task / groups_, first = task % groups_;
+      const int64_t last = std::min(groups_, first + end - task);
+      reduce_chunk(source, chunk, {first_column(first), first_column(last)},
+                   accumulators + static_cast<size_t>(chunk * width_) * size_of(accumulator_));
+      task += last - first;
     }
     return source.status();
   }
@@ -265,16 +273,26 @@ class ReduceKernel final : public Kernel {
     }
   }
 
-  void reduce_chunk(Source& source, int64_t outer, int64_t chunk, char* accumulators) const {
-    for (size_t i = 0; i < operands_.all.size(); ++i)
-      set_identity(accumulators + i * accumulator_bytes(), static_cast<size_t>(width_));
-    const int64_t begin = plan_.first_unit(chunk);
-    const int64_t end = plan_.first_unit(chunk + 1);
-    const int64_t base = plan_.offset_of_row(outer);
+  struct Columns {
+    int64_t begin = 0, end = 0;
+  };
+
+  // Reduces columns of a chunk; `number` counts the chunks of all output rows.
+  void reduce_chunk(Source& source, int64_t number, const Columns& columns,
+                    char* accumulators) const {
+    accumulators += static_cast<size_t>(columns.begin) * size_of(accumulator_);
+    for (size_t i = 0; i < operands_.all.size(); ++i) {
+      set_identity(accumulators + i * accumulator_bytes(),
+                   static_cast<size_t>(columns.end - columns.begin));
+    }
+    const int64_t begin = plan_.first_unit(number % chunks_);
+    const int64_t end = plan_.first_unit(number % chunks_ + 1);
+    const int64_t base = plan_.offset_of_row(number / chunks_);
     if (plan_.last_reduced())
       reduce_runs(source, base, begin, end, accumulators);
     else
-      reduce_rows(source, base, begin, end, accumulators);
+      reduce_rows(source, base + columns.begin, {begin, end}, columns.end - columns.begin,
+                  accumulators);
   }
 
   void reduce_runs(Source& source, int64_t base, int64_t begin, int64_t end,
@@ -294,16 +312,21 @@ class ReduceKernel final : public Kernel {
     }
   }
 
-  void reduce_rows(Source& source, int64_t base, int64_t begin, int64_t end,
+  struct Units {
+    int64_t begin = 0, end = 0;
+  };
+
+  // Reduces as many columns of rows, of which the first begins at element `base` of its own.
+  void reduce_rows(Source& source, int64_t base, const Units& units, int64_t columns,
                    char* accumulators) const {
     const int64_t inner = plan_.neighbouring_steps();
-    for (int64_t unit = begin; unit < end;) {
-      const int64_t rows = std::min(end - unit, inner - unit % inner);
+    for (int64_t unit = units.begin; unit < units.end;) {
+      const int64_t rows = std::min(units.end - unit, inner - unit % inner);
       const int64_t first = base + plan_.offset_of_unit(unit);
       if (source.computes())
-        reduce_computed_rows(source, first, rows, accumulators);
+        reduce_computed_rows(source, first, rows, columns, accumulators);
       else
-        add_rows(source.at(0, first, rows * width_), rows, width_, accumulators);
+        add_rows(source.at(0, first, rows * width_), rows, columns, accumulators);
       unit += rows;
     }
   }
@@ -319,10 +342,11 @@ class ReduceKernel final : public Kernel {
   }
 
   // Column by column the order is that of the rows, however many one instruction takes.
-  void reduce_computed_rows(Source& source, int64_t first, int64_t rows, char* accumulators) const {
+  void reduce_computed_rows(Source& source, int64_t first, int64_t rows, int64_t all_columns,
+                            char* accumulators) const {
     const int64_t together = std::max<int64_t>(1, kPiece / width_);
-    for (int64_t column = 0; column < width_; column += kPiece) {
-      const int64_t columns = std::min(kPiece, width_ - column);
+    for (int64_t column = 0; column < all_columns; column += kPiece) {
+      const int64_t columns = std::min(kPiece, all_columns - column);
       char* to = accumulators + static_cast<size_t>(column) * size_of(accumulator_);
       for (int64_t row = 0; row < rows;) {
         const int64_t at = first + row * width_ + column;
@@ -442,6 +466,7 @@ class ReduceKernel final : public Kernel {
   int64_t elements_ = 0, outputs_ = 0;
   int64_t run_ = 1, width_ = 1;
   int64_t outer_count_ = 1, chunks_ = 1, all_units_ = 0;
+  int64_t groups_ = 1;  // groups of columns in an output row, which blocks may divide
   int blocks_ = 1;
   int merge_blocks_ = 1;
 };

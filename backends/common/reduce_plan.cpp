@@ -16,6 +16,10 @@ constexpr int64_t kWidestInOrder = 4096;
 constexpr int64_t kLeastOfUnit = 64, kMostUnits = kReduceChunk / kLeastOfUnit;
 // The most chunks of an output row; of narrow ones more, up to so many accumulators.
 constexpr int64_t kMostChunks = 256, kMostAccumulators = kMostChunks * kLeastOfUnit;
+// The most accumulators of a reduction of rows, as far as errors allow: with many results there is
+// work enough for all blocks without chunks, whose accumulators would take as much memory as the
+// operand.
+constexpr int64_t kMostOfRows = int64_t{1} << 20;
 
 }  // namespace
 
@@ -77,8 +81,13 @@ ReducePlan::ReducePlan(const Node& reduction) {
   const int64_t per_unit = last_reduced_ ? std::min(run_, kReduceChunk) : width_;
   const int64_t per_chunk =
       std::clamp<int64_t>(kReduceChunk / std::max<int64_t>(1, per_unit), 1, kMostUnits);
-  const int64_t most = std::max(kMostChunks, kMostAccumulators / std::max<int64_t>(1, per_unit));
   all_units_ = units * pieces_;
+  int64_t most = std::max(kMostChunks, kMostAccumulators / std::max<int64_t>(1, per_unit));
+  if (!last_reduced_) {
+    const int64_t for_errors = (all_units_ + kMostUnits - 1) / kMostUnits;
+    const int64_t for_memory = kMostOfRows / std::max<int64_t>(1, results_);
+    most = std::min(most, std::max<int64_t>({1, for_errors, for_memory}));
+  }
   chunks_ = std::clamp<int64_t>((all_units_ + per_chunk - 1) / per_chunk, 1, most);
   all_units_ *= parts_;
   chunks_ *= parts_;

@@ -15,7 +15,8 @@
 namespace keel {
 
 // Elements of one output row that are reduced in one go; longer reductions are cut into even chunks
-// of at most as many, or of more where there would be too many chunks.
+// of at most as many, or of more where there would be too many chunks or, of many results, too many
+// accumulators.
 inline constexpr int64_t kReduceChunk = 32768;
 
 // An output row is what one index of the outer kept axes gives: `width` neighbouring results, each

@@ -38,6 +38,18 @@ Support supports_moved_rows(const Node& node, const Shape& iteration) {
                      (joins ? "made where they are to lie" : "read where they lie")};
 }
 
+// Says whether the register file has room for what a body keeps at once. Few nodes need no look at
+// the program: each takes one register at most.
+Support supports_registers(const Graph& body, const InstructionLookup& lookup) {
+  constexpr size_t kAlwaysFit = TileProgram::kRegisterFileBytes / (kTileStep * sizeof(double));
+  if (body.size() <= kAlwaysFit) return {true, ""};
+  const size_t bytes = TileProgram(body, lookup).register_bytes();
+  if (bytes <= TileProgram::kRegisterFileBytes) return {true, ""};
+  return {false, "what it keeps at once of " + std::to_string(kTileStep) + " elements takes " +
+                     std::to_string(bytes) + " bytes, more than registers of " +
+                     std::to_string(TileProgram::kRegisterFileBytes)};
+}
+
 }  // namespace
 
 VectorInstruction instruction_for(const Node& node, const InstructionLookup& lookup) {
@@ -61,7 +73,7 @@ Support supports_tiles(const Graph& body, const InstructionLookup& lookup) {
     if (Support s = supports_one(inner, lookup); !s.supported) return s;
     if (Support s = supports_moved_rows(inner, iteration_shape(body)); !s.supported) return s;
   }
-  return {true, ""};
+  return supports_registers(body, lookup);
 }
 
 namespace {
@@ -76,8 +88,7 @@ void order_streamed_stores() {
 
 }  // namespace
 
-// Registers beyond the file's size (many values, 64 elements each) still fit: a cluster has at most
-// 32 instructions (graph/passes/fuse_clusters.h).
+// The register file has room for kTileStep elements of each register at least (supports_tiles).
 uint32_t TileProgram::run_flat(void* const* args, int64_t begin, int64_t end, bool input_piece,
                                bool result_piece) const {
   if (begin >= end) return 0;  // where the shape is empty, rows may not be read

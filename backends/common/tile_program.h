@@ -35,8 +35,9 @@ inline constexpr int64_t kShortestPart = 32;
 inline constexpr size_t kMostTileArguments = 48;
 
 // Returns whether the lookup has an instruction for each op of an element-wise or fused node, or of
-// a cluster's body, whether there are at most kMostTileArguments inputs and outputs, and whether
-// slices and what is joined have the iteration shape and rows of at least kShortestPart elements.
+// a cluster's body, whether there are at most kMostTileArguments inputs and outputs, whether slices
+// and what is joined have the iteration shape and rows of at least kShortestPart elements, and
+// whether the register file has room for what is kept at once.
 Support supports_tiles(const Node& node, const InstructionLookup& lookup);
 Support supports_tiles(const Graph& body, const InstructionLookup& lookup);
 
@@ -72,6 +73,8 @@ class TileProgram {
   uint32_t run_brought(void* const* args, int64_t count, char* registers,
                        size_t register_bytes) const;
   size_t smallest_register_bytes() const noexcept { return result_registers_ * 8 * widest_; }
+  // Returns what the registers of a tile take of the register file.
+  size_t register_bytes() const noexcept { return register_count_ * register_stride_; }
 
   int64_t elements() const noexcept { return elements_; }
   // Returns whether parts of an argument's rows are read or written where they lie.

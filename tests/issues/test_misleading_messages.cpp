@@ -8,6 +8,7 @@
 #include "keel/backends/registry.h"
 #include "keel/core/base/environment.h"
 #include "keel/graph/control/control_flow.h"
+#include "keel/graph/ir/text.h"
 #include "keel/graph/runtime/session.h"
 #include "keel/ops/ops.h"
 
@@ -208,6 +209,17 @@ TEST_CASE("two threads on one session are told of each other") {
                  "called this function; use the Trainer's hooks"));
   CHECK(contains(own, at(__LINE__ - 11)));
   CHECK(session.read(w).item<float>() == 2);
+}
+
+// The axes of a text are counted from the front; -1 was refused as no axis "from -2 to 1".
+TEST_CASE("a text whose axis is negative hears which axes there are") {
+  const std::string text = R"(graph {
+    %0 = input() {name="x", type=[f32[3, 4]]} : f32[3, 4]
+    %1 = sum(%0) {axes=[-1]} : f32[3]
+    outputs (%1)
+  })";
+  CHECK(contains(error_of([&] { parse_graph(text); }),
+                 "axes: expected an axis from 0 to 1, counted from the front, got -1"));
 }
 
 TEST_SUITE_END();

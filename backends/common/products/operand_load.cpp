@@ -32,6 +32,11 @@ Support supports_load(const AnchoredNode& product, size_t operand) {
   if (!product.source(operand)) return {false, "an operand is made of more than one value"};
   if (!product.has_prologue(operand)) return {true, ""};
   const Value stored = product.stored(operand);
+  const Shape& multiplied_shape = product.anchor().input(operand).shape();
+  if (!product.row_numbers_of(operand) &&
+      stored.shape().num_elements() != multiplied_shape.num_elements()) {
+    return {false, "an operand is broadcast before the product, and is not stored so"};
+  }
   const DType multiplied = product.anchor().input(operand).dtype();
   if (product.is_cast(operand) && stored.dtype() == f32 && multiplied == bf16) {
     if (!rounds_again(product, operand)) return {true, ""};

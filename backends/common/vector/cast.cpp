@@ -12,26 +12,12 @@
 #include "keel/backends/common/vector/element_loop-inl.h"
 #include "keel/backends/common/vector/half_codec-inl.h"
 #include "keel/backends/common/vector/instruction_table.h"
-#include "keel/backends/common/vector/integer_arithmetic.h"
 #include "keel/core/base/half.h"
+#include "keel/core/tensor/convert.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace keel::vector::HWY_NAMESPACE {
 namespace {
-
-// Returns the f32 whose rounding to 8 or 11 bits is that of the integer itself: bits that f32 has
-// no room for leave their trace in the last place ("round to odd").
-HWY_INLINE float odd_rounded(int64_t value) {
-  const bool negative = value < 0;
-  uint64_t magnitude = negative ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
-  float scale = 1.0f;
-  while (magnitude >= (uint64_t{1} << 24)) {
-    magnitude = (magnitude >> 1) | (magnitude & 1);
-    scale *= 2.0f;
-  }
-  const float rounded = static_cast<float>(magnitude) * scale;
-  return negative ? -rounded : rounded;
-}
 
 struct Bool {};  // stands for bool elements, which are bytes
 
@@ -44,10 +30,8 @@ HWY_INLINE Stored<To> convert(Stored<From> value) {
     return value != 0 ? 1 : 0;
   } else if constexpr (std::is_same_v<From, Bool>) {
     return static_cast<To>(value != 0 ? 1 : 0);
-  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-    return saturating_cast<To>(value);
   } else {
-    return static_cast<To>(value);
+    return convert_element<To>(value);
   }
 }
 
@@ -82,10 +66,13 @@ void from_half(const VectorCall& call) {
   }
 }
 
+// Returns the f32 whose rounding to 8 or 11 bits is that of the element itself.
 template <class From>
 HWY_INLINE float widen_for_half(Stored<From> value) {
-  if constexpr (std::is_same_v<From, int64_t> || std::is_same_v<From, int32_t>) {
-    return odd_rounded(value);
+  if constexpr (std::is_same_v<From, int64_t>) {
+    return round_double_to_odd_float(round_integer_to_odd_double(value));
+  } else if constexpr (std::is_same_v<From, int32_t>) {
+    return round_double_to_odd_float(value);
   } else if constexpr (std::is_same_v<From, double>) {
     return round_double_to_odd_float(value);
   } else {
@@ -135,12 +122,18 @@ void half_to_half(const VectorCall& call) {
 void round_to_bf16(const VectorCall& call) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
+  const hn::CappedTag<float, 1> one;
   const auto* src = static_cast<const float*>(call.src[0]);
   auto* dst = static_cast<float*>(call.dst);
+  if (call.scalar[0]) {
+    if (call.n == 0) return;
+    const float rounded = hn::GetLane(BFloat16Codec::round(one, hn::LoadU(one, src)));
+    std::fill_n(dst, call.n, rounded);
+    return;
+  }
   size_t i = 0;
   for (; i + lanes <= call.n; i += lanes)
     hn::StoreU(BFloat16Codec::round(d, hn::LoadU(d, src + i)), d, dst + i);
-  const hn::CappedTag<float, 1> one;
   for (; i < call.n; ++i)
     hn::StoreU(BFloat16Codec::round(one, hn::LoadU(one, src + i)), one, dst + i);
 }
@@ -163,7 +156,7 @@ void f32_to_i32(const VectorCall& call) {
     const auto capped = hn::IfThenElse(over, hn::Set(di, INT32_MAX), low);
     hn::StoreU(hn::IfThenElse(under, hn::Set(di, INT32_MIN), capped), di, dst + i);
   }
-  for (; i < call.n; ++i) dst[i] = saturating_cast<int32_t>(src[i]);
+  for (; i < call.n; ++i) dst[i] = convert_element<int32_t>(src[i]);
 }
 
 void f32_to_u8(const VectorCall& call) {
@@ -181,7 +174,7 @@ void f32_to_u8(const VectorCall& call) {
     const auto bounded = hn::Min(positive, hn::Set(d, 255.0f));
     hn::StoreU(hn::DemoteTo(d8, hn::ConvertTo(di, bounded)), d8, dst + i);
   }
-  for (; i < call.n; ++i) dst[i] = saturating_cast<uint8_t>(src[i]);
+  for (; i < call.n; ++i) dst[i] = convert_element<uint8_t>(src[i]);
 }
 
 #define KEEL_CASTS_FROM(dtype, From)                                    \

@@ -8,8 +8,8 @@
 // greater greater_equal. f64, f32, f16, bf16 besides: exp log log1p expm1 sqrt rsqrt tanh sigmoid
 // gelu (by erf) sin cos erf reciprocal. bool: logical_and logical_or logical_xor logical_not equal
 // not_equal maximum minimum. f32: round_to_bf16, what a cast to bf16 and back makes of it, which is
-// no op and takes no scalar. Every dtype: select (src[0] is bool; src[1] where it holds, else
-// src[2]), cast (any pair), copy. Several of f32 or f64 in one pass are a chain (chain.h).
+// no op. Every dtype: select (src[0] is bool; src[1] where it holds, else src[2]), cast (any pair),
+// copy. Several of f32 or f64 in one pass are a chain (chain.h).
 //
 // Corners: f16 and bf16 are computed in f32 and rounded to nearest even, as if stored after each
 // instruction. NaN wins in maximum, minimum and relu. Integers wrap around; x / 0 and x mod
@@ -17,7 +17,7 @@
 // in floats too. Integer pow squares repeatedly and wraps; a negative exponent gives 0 except for
 // bases 1 and -1 (and 0 for base 0). Casts of floats to integers truncate and saturate, NaN gives
 // 0; integers to narrower ones wrap; to bool is "not zero". Functions of f32 are within 4 ULP of
-// the exact result (gelu 5; sin, cos: for |x| <= 1e5, beyond within 1e-6), exp and log of f64
+// the exact result (gelu 6; sin, cos: for |x| <= 1e5, beyond within 1e-6), exp and log of f64
 // within 2; mod and pow, and the other functions of f64, are those of the C library.
 #ifndef KEEL_BACKENDS_COMMON_VECTOR_INSTRUCTIONS_H
 #define KEEL_BACKENDS_COMMON_VECTOR_INSTRUCTIONS_H

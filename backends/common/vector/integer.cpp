@@ -9,7 +9,7 @@
 
 #include "keel/backends/common/vector/element_loop-inl.h"
 #include "keel/backends/common/vector/instruction_table.h"
-#include "keel/backends/common/vector/integer_arithmetic.h"
+#include "keel/ops/scalar_rules.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace keel::vector::HWY_NAMESPACE {
@@ -38,21 +38,21 @@ namespace {
     }                                          \
   }
 
-KEEL_INTEGER_UNARY(Neg, wrap_neg(a));
-KEEL_INTEGER_UNARY(Abs, a < 0 ? wrap_neg(a) : a);
-KEEL_INTEGER_UNARY(Sign, (a > 0) - (a < 0));
-KEEL_INTEGER_UNARY(Square, wrap_mul(a, a));
-KEEL_INTEGER_UNARY(Relu, a < 0 ? T(0) : a);
+KEEL_INTEGER_UNARY(Neg, scalar::neg(a));
+KEEL_INTEGER_UNARY(Abs, scalar::abs(a));
+KEEL_INTEGER_UNARY(Sign, scalar::sign(a));
+KEEL_INTEGER_UNARY(Square, scalar::mul(a, a));
+KEEL_INTEGER_UNARY(Relu, scalar::relu(a));
 KEEL_INTEGER_UNARY(Whole, a);
 
-KEEL_INTEGER_BINARY(Add, wrap_add(a, b));
-KEEL_INTEGER_BINARY(Sub, wrap_sub(a, b));
-KEEL_INTEGER_BINARY(Mul, wrap_mul(a, b));
-KEEL_INTEGER_BINARY(Div, truncating_div(a, b));
-KEEL_INTEGER_BINARY(Mod, flooring_mod(a, b));
-KEEL_INTEGER_BINARY(Pow, wrapping_pow(a, b));
-KEEL_INTEGER_BINARY(Maximum, a > b ? a : b);
-KEEL_INTEGER_BINARY(Minimum, a < b ? a : b);
+KEEL_INTEGER_BINARY(Add, scalar::add(a, b));
+KEEL_INTEGER_BINARY(Sub, scalar::sub(a, b));
+KEEL_INTEGER_BINARY(Mul, scalar::mul(a, b));
+KEEL_INTEGER_BINARY(Div, scalar::div(a, b));
+KEEL_INTEGER_BINARY(Mod, scalar::mod(a, b));
+KEEL_INTEGER_BINARY(Pow, scalar::pow(a, b));
+KEEL_INTEGER_BINARY(Maximum, scalar::maximum(a, b));
+KEEL_INTEGER_BINARY(Minimum, scalar::minimum(a, b));
 
 KEEL_INTEGER_TEST(Equal, a == b);
 KEEL_INTEGER_TEST(NotEqual, a != b);

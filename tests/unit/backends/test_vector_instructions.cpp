@@ -280,6 +280,15 @@ TEST_CASE("vector: floats rounded to bf16 in place are a cast there and back") {
   });
 }
 
+TEST_CASE("vector: one float rounded to bf16 is the result for all") {
+  // bf16 has 8 bits for it: it is half way between two numbers, of which the greater one is even.
+  const std::vector<float> one = {1.01171875f};
+  on_every_isa([&] {
+    for (const size_t n : {size_t{0}, size_t{1}, size_t{7}, size_t{33}})
+      CHECK(run<float>("round_to_bf16", f32, f32, n, one) == std::vector<float>(n, 1.015625f));
+  });
+}
+
 TEST_CASE("vector: casts between integers wrap and to floats round once") {
   const std::vector<int64_t> in = {0,
                                    1,

@@ -50,8 +50,9 @@ TEST_CASE("reductions refuse wrong axes") {
   Graph g;
   const Value x = g.constant(counting({2, 3}));
   const std::string text = error_of([&] { sum(x, {2}); });
-  CHECK(contains(text, "sum: axes: expected an axis from -2 to 1, got 2"));
+  CHECK(contains(text, "sum: axes: expected an axis from 0 to 1, counted from the front, got 2"));
   CHECK(contains(text, "test_ops_reduce.cpp:" + std::to_string(__LINE__ - 2)));
+  CHECK(contains(text, "also take -2 to -1, counted from the back"));
   CHECK(contains(error_of([&] { sum(x, {0, -2}); }), "axis 0 twice"));
   CHECK(contains(error_of([&] { argmax(x, -3); }), "argmax: axis"));
   CHECK(contains(error_of([&] { argmax(g.constant(Tensor::scalar(1.0))); }), "at least one axis"));

@@ -63,9 +63,9 @@ TEST_CASE("squeeze and expand_dims drop and insert dimensions of 1") {
   CHECK(evaluate(squeeze(x), {{x, counting({1, 2, 1, 3})}}).shape() == Shape{2, 3});
   CHECK(squeeze(g.constant(counting({2}))).shape() == Shape{2});
   CHECK(contains(error_of([&] { squeeze(x, {3}); }), "axis 3 of [1, ?, 1, 3]"));
-  CHECK(contains(error_of([&] { squeeze(x, {4}); }), "an axis from -4 to 3"));
+  CHECK(contains(error_of([&] { squeeze(x, {4}); }), "an axis from 0 to 3"));
   CHECK(contains(error_of([&] { squeeze(x, {0, 0}); }), "axis 0 twice"));
-  CHECK(contains(error_of([&] { expand_dims(x, {-6}); }), "an axis from -5 to 4"));
+  CHECK(contains(error_of([&] { expand_dims(x, {-6}); }), "also take -5 to -1"));
   CHECK(contains(error_of([&] { expand_dims(x, {0, 1, 2, 3, 4}); }), "rank at most 8"));
 }
 
