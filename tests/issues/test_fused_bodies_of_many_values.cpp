@@ -1,6 +1,7 @@
 // A fused body, read from a text or written by hand, that kept more values at once than a backend
 // has registers for was computed beyond the end of these.
 #include <memory>
+#include <numeric>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -37,7 +38,7 @@ std::unique_ptr<Graph> graph_of_remainders(int64_t count, const Shape& shape) {
 
 Tensor numbers_from_1000(const Shape& shape) {
   Tensor t(i64, shape);
-  for (int64_t i = 0; i < shape.num_elements(); ++i) t.data<int64_t>()[i] = 1000 + i;
+  std::iota(t.data<int64_t>().begin(), t.data<int64_t>().end(), 1000);
   return t;
 }
 
@@ -52,11 +53,12 @@ TEST_CASE("a fused body of many values is computed or refused") {
     const auto graph = graph_of_remainders(count, shape);
     Session session(*graph, device("cpu"));
     const Tensor y = session.run(graph->outputs(), {{graph->inputs()[0], x}})[0];
-    int64_t wrong = 0;
-    for (int64_t at = 0; at < shape.num_elements(); ++at) {
+    int64_t wrong = 0, number = 1000;
+    for (const int64_t got : y.data<int64_t>()) {
       int64_t expected = 0;
-      for (int64_t i = 0; i < count; ++i) expected += (1000 + at) % (i + 2);
-      wrong += y.data<int64_t>()[at] != expected ? 1 : 0;
+      for (int64_t i = 0; i < count; ++i) expected += number % (i + 2);
+      wrong += got != expected ? 1 : 0;
+      ++number;
     }
     CHECK(wrong == 0);
   }

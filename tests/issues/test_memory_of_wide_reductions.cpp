@@ -48,7 +48,7 @@ TEST_CASE("reductions of wide rows are those of each column for any number of th
     for (int64_t c = 0; c < width; ++c) {
       const auto column = static_cast<size_t>(c);
       const auto value = static_cast<double>((r * 7 + c * 5) % 13);
-      x.data<float>()[r * width + c] = static_cast<float>(value);
+      x.data<float>()[static_cast<size_t>(r * width + c)] = static_cast<float>(value);
       sums[column] += value;
       squares[column] += value * value;
       largest[column] = std::max(largest[column], value);
