@@ -1,8 +1,7 @@
 // An iterator lost the elements that a failed reader had begun, and named another place than it was
 // at. What was asked to stop made its batch first, however long that took, and buffered shuffles
-// and interleavings all items that a cursor passes over. Random maps behind a
-// shard or the share of a batch drew the same numbers on each rank. Two fields of one name were
-// taken.
+// and interleavings passed over all items of a cursor. Random maps behind a shard or the share of a
+// batch drew the same numbers on each rank. Two fields of one name were taken.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -119,8 +118,8 @@ TEST_CASE("a prefetch that passes items over looks whether it is to stop") {
 }
 
 TEST_CASE("shuffles from a buffer and interleavings look whether they are to stop") {
-  // Items without bytes: as many of them as it takes to be busy for seconds.
-  constexpr int64_t kMany = 400'000'000, kBatch = 25'000;
+  // Items without bytes, so many that a pass which does not look is busy for months.
+  constexpr int64_t kMany = 400'000'000'000'000, kBatch = 25'000;
   const Dataset rows = Dataset::from_tensors({{"nothing", Tensor(u8, {kMany, 0})}});
   const Dataset shuffled = rows.shuffle_buffered(1000, 1);
   const Dataset interleaved = Dataset::interleave({rows.take(kMany / 2), rows.take(kMany / 2)});
@@ -133,17 +132,13 @@ TEST_CASE("shuffles from a buffer and interleavings look whether they are to sto
       if (skips) {
         iterator.restore({.epoch = 0, .position = kMany - kBatch, .key = iterator.cursor().key});
       }
-      std::chrono::steady_clock::time_point stopped;
       std::thread stopper([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
-        stopped = std::chrono::steady_clock::now();
         stop = true;
       });
       const auto element = iterator.next();
-      const auto end = std::chrono::steady_clock::now();
       stopper.join();
       CHECK_FALSE(element);
-      CHECK(end - stopped < std::chrono::seconds(1));
       CHECK(iterator.cursor().position == (skips ? kMany - kBatch : 0));
     }
   }
