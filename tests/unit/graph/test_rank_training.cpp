@@ -28,6 +28,19 @@ using namespace keel;
 using namespace keel::testing;
 using keel_test::TempFolder;
 
+// The training that halves, of one rank; all draw the same numbers.
+struct RankTraining {
+  explicit RankTraining(const std::shared_ptr<Group>& group)
+      : trainer(session, {.update = model.update,
+                          .fetches = {model.total},
+                          .source = halving_feeder(device("ref"), 1000),
+                          .agreement = make_group_agreement(group)}) {}
+
+  HalvingModel model;
+  Session session{model.graph, device("ref")};
+  Trainer trainer;
+};
+
 // Numbers whose sums depend on the order in which they are added.
 Dataset rough_numbers(int64_t count) {
   Tensor x(f32, {count, 2});
@@ -149,12 +162,9 @@ TEST_CASE("ranks: they stop together and rank 0 writes the checkpoints") {
   const TempFolder files;
   const std::string folder = files.file("checkpoints");
   none_failed(on_local_ranks(2, [&](const std::shared_ptr<Group>& group) {
-    HalvingModel model;
-    Session session(model.graph, device("ref"));
-    Trainer trainer(session, {.update = model.update,
-                              .fetches = {model.total},
-                              .source = halving_feeder(device("ref"), 1000),
-                              .agreement = make_group_agreement(group)});
+    RankTraining rank(group);
+    Session& session = rank.session;
+    Trainer& trainer = rank.trainer;
     TrainOptions options{.steps = 20, .loop_size = 3, .group = group};
     options.checkpoint = CheckpointOptions{
         .folder = folder, .every_n_steps = 5, .keep = 0, .waits_for_writer = true};
@@ -179,12 +189,9 @@ TEST_CASE("ranks: the best before is read by rank 0 alone and all end with its s
   const TempFolder files;
   const auto fit = [&](const std::shared_ptr<Group>& group, int64_t steps,
                        std::optional<ValidationBest> before) {
-    HalvingModel model;
-    Session session(model.graph, device("ref"));
-    Trainer trainer(session, {.update = model.update,
-                              .fetches = {model.total},
-                              .source = halving_feeder(device("ref"), 1000),
-                              .agreement = make_group_agreement(group)});
+    RankTraining rank(group);
+    Session& session = rank.session;
+    Trainer& trainer = rank.trainer;
     // As on another machine: rank 1 finds none of the files there.
     const std::string folder = files.file("of_rank_" + std::to_string(group->rank()));
     if (before && group->rank() == 0) trainer.resume(folder);
@@ -215,16 +222,11 @@ TEST_CASE("ranks: the best before is read by rank 0 alone and all end with its s
 TEST_CASE("ranks: the time since the last checkpoint is rank 0's and ends no launch before") {
   const TempFolder files;
   none_failed(on_local_ranks(2, [&](const std::shared_ptr<Group>& group) {
-    HalvingModel model;
-    Session session(model.graph, device("ref"));
-    Trainer trainer(session, {.update = model.update,
-                              .fetches = {model.total},
-                              .source = halving_feeder(device("ref"), 1000),
-                              .agreement = make_group_agreement(group)});
+    RankTraining rank(group);
     TrainOptions options{.steps = 60, .loop_size = 20, .group = group};
     options.checkpoint =
         CheckpointOptions{.folder = files.file("checkpoints"), .every_seconds = 3600};
-    const TrainReport report = trainer.fit(options);
+    const TrainReport report = rank.trainer.fit(options);
     if (report.launches != 3) throw Error("launches: " + std::to_string(report.launches));
     group->leave();
   }));
@@ -234,17 +236,12 @@ TEST_CASE("ranks: a checkpoint of states that are not equal is none") {
   const TempFolder files;
   const std::string folder = files.file("checkpoints");
   const auto errors = on_local_ranks(2, [&](const std::shared_ptr<Group>& group) {
-    HalvingModel model;
-    Session session(model.graph, device("ref"));
-    const auto rank = static_cast<float>(group->rank());
-    session.write(model.w, Tensor::of<float>({2}, {rank, 0}));
-    Trainer trainer(session, {.update = model.update,
-                              .fetches = {model.total},
-                              .source = halving_feeder(device("ref"), 1000),
-                              .agreement = make_group_agreement(group)});
+    RankTraining rank(group);
+    rank.session.write(rank.model.w,
+                       Tensor::of<float>({2}, {static_cast<float>(group->rank()), 0}));
     TrainOptions options{.steps = 4, .group = group};
     options.checkpoint = CheckpointOptions{.folder = folder, .every_n_steps = 2};
-    trainer.fit(options);
+    rank.trainer.fit(options);
   });
   for (const std::string& error : errors)
     CHECK_MESSAGE(contains(error, "STATES_DIVERGED(rank 0 "), error);
