@@ -75,6 +75,16 @@ Finding judge(const std::string& qualified) {
   return builtin().judge(builtin().canonical(qualified));
 }
 
+// Returns the text of y = f(x, v), where f negates the one and assigns to the other.
+std::string assigning_call() {
+  return node_text("v", "VarHandleOp", {}, {{"dtype", "type: DT_FLOAT"}}) +
+         node_text("y", "PartitionedCall", {"x", "v"}, {{"f", "func { name: 'f' }"}}) +
+         "library { function { signature { name: 'f' input_arg { name: 'a' } input_arg { "
+         "name: 'h' } output_arg { name: 'r' } } node_def { name: 'set' op: "
+         "'AssignAddVariableOp' input: 'h' input: 'a' } node_def { name: 'n' op: 'Neg' "
+         "input: 'a' input: '^set' } ret { key: 'r' value: 'n:y:0' } } }";
+}
+
 }  // namespace
 
 TEST_CASE("a pattern of the user's goes before each row of the tool's") {
@@ -430,14 +440,7 @@ TEST_CASE("assignments in branches and functions are no success of a migration")
 
 // The file failed as a whole, and had no rows.
 TEST_CASE("an assignment in a function is told by its row where nothing else assigns") {
-  const Report report =
-      report_of(placeholder_text("x", keel::f32, {}) +
-                node_text("v", "VarHandleOp", {}, {{"dtype", "type: DT_FLOAT"}}) +
-                node_text("y", "PartitionedCall", {"x", "v"}, {{"f", "func { name: 'f' }"}}) +
-                "library { function { signature { name: 'f' input_arg { name: 'a' } input_arg { "
-                "name: 'h' } output_arg { name: 'r' } } node_def { name: 'set' op: "
-                "'AssignAddVariableOp' input: 'h' input: 'a' } node_def { name: 'n' op: 'Neg' "
-                "input: 'a' input: '^set' } ret { key: 'r' value: 'n:y:0' } } }");
+  const Report report = report_of(placeholder_text("x", keel::f32, {}) + assigning_call());
   CHECK_MESSAGE(report.files.at(0).failure.empty(), report.files.at(0).failure);
   CHECK(level_of(report, "f/set") == name_of(Level::kUnsupportedNoPlan));
   CHECK(level_of(report, "f/n") == name_of(Level::kSupported));
@@ -447,17 +450,12 @@ TEST_CASE("an assignment in a function is told by its row where nothing else ass
 
 // It hid why the importer does not take other nodes.
 TEST_CASE("an assignment in a function hides no other obstacle") {
-  const Report report = report_of(
-      placeholder_text("x", keel::f32, {4}) +
-      keel_test::const_text("sizes", keel::Tensor::of<int32_t>({2}, {-1, -1})) +
-      keel_test::const_text("axis", keel::Tensor::scalar<int32_t>(0)) +
-      node_text("parts", "SplitV", {"x", "sizes", "axis"}, {{"num_split", "i: 2"}}) +
-      node_text("v", "VarHandleOp", {}, {{"dtype", "type: DT_FLOAT"}}) +
-      node_text("y", "PartitionedCall", {"x", "v"}, {{"f", "func { name: 'f' }"}}) +
-      "library { function { signature { name: 'f' input_arg { name: 'a' } input_arg { name: 'h' } "
-      "output_arg { name: 'r' } } node_def { name: 'set' op: 'AssignAddVariableOp' input: 'h' "
-      "input: 'a' } node_def { name: 'n' op: 'Neg' input: 'a' input: '^set' } ret { key: 'r' "
-      "value: 'n:y:0' } } }");
+  const Report report =
+      report_of(placeholder_text("x", keel::f32, {4}) +
+                keel_test::const_text("sizes", keel::Tensor::of<int32_t>({2}, {-1, -1})) +
+                keel_test::const_text("axis", keel::Tensor::scalar<int32_t>(0)) +
+                node_text("parts", "SplitV", {"x", "sizes", "axis"}, {{"num_split", "i: 2"}}) +
+                assigning_call());
   CHECK_MESSAGE(report.files.at(0).failure.empty(), report.files.at(0).failure);
   CHECK(level_of(report, "parts") == name_of(Level::kUnsupportedNoPlan));
   CHECK(level_of(report, "f/set") == name_of(Level::kUnsupportedNoPlan));
